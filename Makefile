@@ -1,0 +1,64 @@
+# Every target works on a fresh clone with Python ≥ 3.11 and Node ≥ 20: it makes what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+CLIENT := client-vscode
+MODULES := $(CLIENT)/node_modules/.package-lock.json
+NPM_INSTALL := npm install --no-save --no-audit --no-fund --loglevel=error
+
+.PHONY: demo test lint types contracts test-python test-client e2e bench chaos generate vsix clean
+
+demo: $(READY)
+	$(BIN)/pilotfish demo
+
+test: lint types contracts test-python test-client
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)
+
+$(MODULES): $(CLIENT)/package-lock.json
+	cd $(CLIENT) && $(NPM_INSTALL)
+	touch $(MODULES)
+
+lint: $(READY)
+	$(BIN)/ruff check server tests
+	$(BIN)/ruff format --check server tests
+
+types: $(READY)
+	$(BIN)/pyright
+
+contracts: $(READY)
+	$(BIN)/lint-imports
+
+test-python: $(READY)
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile
+
+test-client: $(MODULES)
+	cd $(CLIENT) && npm run --silent check && npm test --silent
+
+# The packaged extension in a real VS Code, driven by a browser. Installs Chromium with apt when it is missing.
+e2e: vsix
+	cd $(CLIENT) && npm run --silent e2e
+
+bench: $(READY)
+	$(BIN)/python -m tests.bench
+
+chaos: $(READY)
+	PILOTFISH_LONG=1 $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
+
+# What is written from server/pilotfish/protocol/wire.py and committed.
+generate: $(READY)
+	$(BIN)/python -m pilotfish.protocol.typescript
+	$(BIN)/python -m pilotfish.protocol.reference
+	$(BIN)/python -m pilotfish.lsp.capabilities
+
+# The VS Code extension with the server's wheel inside.
+vsix: $(READY) $(MODULES)
+	rm -f $(CLIENT)/pilotfish-*.whl
+	$(BIN)/python -m hatchling build -t wheel -d $(CLIENT)
+	cd $(CLIENT) && npm run --silent package
+
+clean:
+	rm -rf .venv .e2e build dist $(CLIENT)/node_modules $(CLIENT)/dist $(CLIENT)/*.whl $(CLIENT)/*.vsix
