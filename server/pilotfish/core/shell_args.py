@@ -1,0 +1,157 @@
+"""How the words of a command are told apart: flags, values, operands, as getopt does it.
+
+In the notation of a flag, nothing after it means it takes no value, `$` a text, `@` a path that is read, `#` a
+number, `?` a text that only counts after `=`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A command that only reads: the paths it reads."""
+
+    paths: tuple[str, ...] = ()
+    recursive: bool = False
+    """reads the contents of everything below them"""
+    hidden: bool = True
+    """when recursive: hidden files too"""
+    only: tuple[str, ...] = ()
+    """when recursive: only files whose names match one of these globs"""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Not shown to only read, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """The arguments of a command, told apart."""
+
+    flags: tuple[tuple[str, str], ...]
+    operands: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+    """values of flags that are paths"""
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.flags)
+
+    def values(self, *names: str) -> tuple[str, ...]:
+        return tuple(value for name, value in self.flags if name in names)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """the operands that are not the standard input"""
+        return tuple(word for word in self.operands if word != "-")
+
+
+Judge = Callable[[Args], Read | Doubt]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What the table knows of a command."""
+
+    flags: dict[str, str]
+    judge: Judge
+    digits: bool = False
+    """`-20` is a number, as in `head -20`"""
+    ordered: bool = False
+    """its flags must come first: where the program stops looking for flags, a late one is a file it writes"""
+
+
+def spec(flags: str, judge: Judge, *, digits: bool = False, ordered: bool = False) -> Spec:
+    known = {_bare(flag): flag[-1] if flag[-1] in "$@#?" else "" for flag in flags.split()}
+    return Spec(known, judge, digits, ordered)
+
+
+def _bare(flag: str) -> str:
+    return flag[:-1] if flag[-1] in "$@#?" else flag
+
+
+def check(name: str, known: Spec, rest: Sequence[str]) -> Read | Doubt:
+    """Whether a command of the table, with these arguments, only reads."""
+    args = sort(name, known, rest)
+    return args if isinstance(args, Doubt) else known.judge(args)
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]+[bkKMGT]?B?")
+
+
+def sort(name: str, known: Spec, rest: Sequence[str]) -> Args | Doubt:
+    """Tell flags from operands. A flag counts only as it stands in the table, whole."""
+    reader = _Reader(name, known, list(rest))
+    return reader.doubt or Args(tuple(reader.flags), tuple(reader.operands), tuple(reader.paths))
+
+
+class _Reader:
+    def __init__(self, name: str, known: Spec, rest: list[str]) -> None:
+        self._name, self._known, self._rest = name, known, rest
+        self.flags: list[tuple[str, str]] = []
+        self.operands: list[str] = []
+        self.paths: list[str] = []
+        self.doubt: Doubt | None = None
+        while self._rest and self.doubt is None:
+            word = self._rest.pop(0)
+            if word == "--":
+                self.operands += self._rest
+                break
+            if not word.startswith("-") or word == "-":
+                self.operands.append(word)
+            elif known.ordered and self.operands:
+                self.doubt = Doubt(f"{name} may take {word} for a file")
+            elif known.digits and word[1:].isdigit():
+                self.flags.append(("-#", word[1:]))
+            elif word.startswith("--"):
+                self._long(word)
+            elif len(word) > 2 and known.flags.get(word) == "":
+                self.flags.append((word, ""))
+            else:
+                self._cluster(word)
+
+    def _long(self, word: str) -> None:
+        flag, equals, value = word.partition("=")
+        kind = self._known.flags.get(flag)
+        if kind is None or (kind == "" and equals):
+            self.doubt = Doubt(f"{self._name} {flag} is not known to only read")
+        elif equals or kind in {"", "?"}:
+            self._take(flag, kind, value)
+        else:
+            self._take_next(flag, kind)
+
+    def _cluster(self, word: str) -> None:
+        """One-letter flags; the first that takes a value takes the rest of the word, or the next word."""
+        letters = word[1:]
+        while letters and self.doubt is None:
+            flag, letters = "-" + letters[0], letters[1:]
+            kind = self._known.flags.get(flag)
+            if kind is None:
+                self.doubt = Doubt(f"{self._name} {flag} is not known to only read")
+            elif kind in {"", "?"}:
+                self._take(flag, kind, "")
+            elif letters:
+                self._take(flag, kind, letters)
+                return
+            else:
+                self._take_next(flag, kind)
+
+    def _take_next(self, flag: str, kind: str) -> None:
+        # A value that looks like a flag may be one: whether it is depends on the program's own reading.
+        if not self._rest or (kind != "#" and self._rest[0].startswith("-")):
+            self.doubt = Doubt(f"{self._name} {flag} lacks its value")
+        else:
+            self._take(flag, kind, self._rest.pop(0))
+
+    def _take(self, flag: str, kind: str, value: str) -> None:
+        if kind == "#" and not _NUMBER.fullmatch(value):
+            self.doubt = Doubt(f"{self._name} {flag} has an unusual value")
+        if kind == "@":
+            self.paths.append(value)
+        self.flags.append((flag, value))

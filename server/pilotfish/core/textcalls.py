@@ -1,0 +1,370 @@
+"""Tool calls that a model wrote as text instead of making them.
+
+Taken as calls are the shapes models are known to fall back to, and only for tools that exist with arguments that fit:
+- tags, anywhere outside code: `<tool_call>…`, `<function_call>…`, `<function=name>…`, `<invoke name="…">…`,
+  `[TOOL_CALLS] …`;
+- at the very end of the text: a JSON object, a fenced block that holds nothing else, lines of `name(args)`.
+
+A call that is merely shown is none: one with prose after it, one inside other code, one announced as an example.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
+
+Tools = Mapping[str, Callable[[dict[str, Any]], bool]]
+"""tool name → whether these arguments fit it"""
+
+MAX_TEXT = 200_000  # characters looked at, from the end
+MAX_DEPTH = 2  # tags in tags
+MAX_TRIES = 200  # places that look like the beginning of a call: keeps the cost linear in any text
+
+
+@dataclass(frozen=True, slots=True)
+class TextCall:
+    """A call found in text; `text[span[0]:span[1]]` is what it was written as, tags and fences included."""
+
+    name: str
+    args: Mapping[str, Any]
+    span: tuple[int, int]
+
+
+def find_calls(text: str, tools: Tools) -> tuple[TextCall, ...]:
+    """The calls in a text, in order."""
+    if not any(name in text for name in tools):
+        return ()
+    offset = max(0, len(text) - MAX_TEXT)
+    body = text[offset:]
+    fences = _fences(body)
+    found = sorted((*_tagged(body, fences, tools), *_trailing(body, fences, tools)), key=lambda call: call.span)
+    return tuple(replace(call, span=(call.span[0] + offset, call.span[1] + offset)) for call in found)
+
+
+# ---- Tags ----------------------------------------------------------------------------------------------------------
+
+_TAG = re.compile(
+    r"""
+    (?<!`)
+    (?: <(?P<tag>tool_call|tool_calls|function_call|function_calls|functioncall|tool_use)>
+      | (?P<function><function=)
+      | (?P<invoke><invoke\s+name=)
+      | (?P<mistral>\[TOOL_CALLS\])
+    )""",
+    re.VERBOSE,
+)
+_FUNCTION = re.compile(r"<function=(?P<name>[\w.-]+)>(?P<body>.*?)(?:</function>|\Z)", re.DOTALL)
+_INVOKE = re.compile(r"<invoke\s+name=[\"'](?P<name>[\w.-]+)[\"']\s*>(?P<body>.*?)(?:</invoke>|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter(?:=(?P<key>[\w.-]+)|\s+name=[\"'](?P<named>[\w.-]+)[\"'][^<>]*)>")
+_MISTRAL = re.compile(r"\[TOOL_CALLS\]\s*(?P<name>[\w.-]+)\s*\[ARGS\]\s*(?=\{)")
+
+
+def _tagged(text: str, fences: list[_Fence], tools: Tools) -> Iterator[TextCall]:
+    position, tries = 0, 0
+    while tries < MAX_TRIES and (opened := _TAG.search(text, position)):
+        tries += 1
+        start = opened.start()
+        fence = next((fence for fence in fences if fence.start <= start < fence.end), None)
+        if fence is not None:
+            position = fence.end
+            continue
+        end, calls = _at_tag(text, opened, tools)
+        position = max(end, opened.end())
+        for name, args in calls:
+            yield TextCall(name, args, (start, end))
+            start = end  # several calls in one tag: the first has the text, the rest are empty spans after it
+
+
+def _at_tag(text: str, opened: re.Match[str], tools: Tools, depth: int = 0) -> tuple[int, list[_Call]]:
+    start = opened.start()
+    if opened["function"] or opened["invoke"]:
+        matched = (_FUNCTION if opened["function"] else _INVOKE).match(text, start)
+        if matched is None:
+            return start, []
+        call = _fit(matched["name"], _parameters(matched["body"]), tools)
+        return matched.end(), [call] if call else []
+    if opened["mistral"]:
+        if named := _MISTRAL.match(text, start):
+            value, end = _json_at(text, named.end())
+            call = _fit(named["name"], [value], tools)
+            return end, [call] if call else []
+        value, end = _json_at(text, _skip_space(text, opened.end()))
+        return end, _calls_in(value, tools)
+    closing = f"</{opened['tag']}>"
+    close = text.find(closing, opened.end())
+    inside_end = len(text) if close < 0 else close
+    end = len(text) if close < 0 else close + len(closing)
+    return end, _calls_in_text(text[opened.end() : inside_end], tools, depth + 1)
+
+
+def _calls_in_text(body: str, tools: Tools, depth: int = 0) -> list[_Call]:
+    """The calls in the body of a tag or a fence; none at all if anything else stands there."""
+    if depth > MAX_DEPTH:
+        return []
+    calls: list[_Call] = []
+    position = _skip_space(body, 0)
+    while position < len(body):
+        if nested := _TAG.match(body, position):
+            end, found = _at_tag(body, nested, tools, depth)
+        elif body[position] in "{[":
+            value, end = _json_at(body, position)
+            found = _calls_in(value, tools)
+        elif (keys := body.find("<arg_key>", position)) >= 0:
+            call = _fit(body[position:keys].strip(), _readings(_arg_pairs(body, keys)), tools)
+            end, found = len(body), [call] if call else []
+        else:
+            end, found = _call_line(body, position, tools)
+        if not found or end <= position:
+            return []
+        calls.extend(found)
+        position = _skip_space(body, end)
+    return calls
+
+
+def _parameters(body: str) -> list[object]:
+    given: dict[str, str] = {}
+    position = 0
+    while opened := _PARAMETER.search(body, position):
+        close = body.find("</parameter>", opened.end())
+        if close < 0:
+            break
+        given[opened["key"] or opened["named"]] = body[opened.end() : close].strip("\n")
+        position = close
+    if given:
+        return _readings(given)
+    value, _ = _json_at(body, _skip_space(body, 0))
+    return [value if isinstance(value, dict) else {} if not body.strip() else None]
+
+
+def _arg_pairs(body: str, position: int) -> dict[str, str]:
+    """`<arg_key>k</arg_key><arg_value>v</arg_value>`, again and again."""
+    given: dict[str, str] = {}
+    while True:
+        ends = [position]
+        for mark in ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"):
+            at = body.find(mark, ends[-1])
+            if at < 0:
+                return given
+            ends += [at, at + len(mark)]
+        _, _, key, key_end, _, _, value, value_end, position = ends
+        given[body[key:key_end].strip()] = body[value:value_end].strip()
+
+
+def _readings(given: Mapping[str, str]) -> list[object]:
+    """Ways to read values that were written without quotes: as text, as JSON where that is more, as JSON all."""
+    structured = {key: _loads(value) if value[:1] in ("{", "[") else value for key, value in given.items()}
+    return [dict(given), structured, {key: _loads(value) for key, value in given.items()}]
+
+
+# ---- The end of the text -------------------------------------------------------------------------------------------
+
+_FENCE = re.compile(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)\n", re.MULTILINE)
+_CALL_FENCES = frozenset(
+    {"", "json", "tool_call", "tool_calls", "tool_code", "tool", "tool_use", "function_call", "xml"}
+)
+_EXAMPLE = re.compile(
+    r"\b(?:example|e\.g\.|for instance|such as|like (?:this|so)|looks? like|sample|format|syntax|template|if you|"
+    r"(?:you|one|they|we) (?:can|could|may|might|would|should)|(?:would|could|might) (?:be|call|use|write|run|do)|"
+    r"do not|don't|never|instead of)\b",
+    re.IGNORECASE,
+)
+
+
+class _Fence(NamedTuple):
+    start: int
+    end: int
+    info: str
+    body: str
+
+
+def _fences(text: str) -> list[_Fence]:
+    """The fenced blocks. One that is never closed runs to the end."""
+    fences: list[_Fence] = []
+    position = 0
+    while opened := _FENCE.search(text, position):
+        mark = re.escape(opened["mark"])
+        closed = re.compile(rf"^[ ]{{0,3}}{mark}[ \t]*$", re.MULTILINE).search(text, opened.end())
+        body_end = closed.start() if closed else len(text)
+        position = closed.end() if closed else len(text)
+        fences.append(_Fence(opened.start(), position, opened["info"].strip().lower(), text[opened.end() : body_end]))
+    return fences
+
+
+def _trailing(text: str, fences: list[_Fence], tools: Tools) -> Iterator[TextCall]:
+    """The calls at the very end. Whatever comes after the last of them must be blank."""
+    run: list[tuple[int, int, list[_Call]]] = []
+    position, tries = 0, 0
+    starts = {fence.start: fence for fence in fences}
+    while position < len(text):
+        line_end = text.find("\n", position)
+        line_end = len(text) if line_end < 0 else line_end
+        end, calls = line_end, list[_Call]()
+        if fence := starts.get(position):
+            end = fence.end
+            if fence.info in _CALL_FENCES:
+                calls = _calls_in_text(fence.body, tools)
+        elif tries < MAX_TRIES:
+            first = _skip_space(text, position)
+            if first < line_end and text[first] in "{[":
+                tries += 1
+                value, after = _json_at(text, first)
+                if after > first and not text[after : _line_end(text, after)].strip():
+                    end, calls = after, _calls_in(value, tools)
+            elif first < line_end and any(text.startswith(f"{name}(", first) for name in tools):
+                tries += 1
+                end, calls = _call_line(text, first, tools)
+                end = max(end, line_end) if not calls else end
+        if calls:
+            run.append((position, end, calls))
+        elif text[position:end].strip():
+            run = []
+        position = end + 1 if text[end : end + 1] == "\n" else max(end, position + 1)
+    if run and not _is_example(text[: run[0][0]]):
+        for start, end, calls in run:
+            for index, (name, args) in enumerate(calls):
+                yield TextCall(name, args, (end if index else start, end))
+
+
+def _is_example(before: str) -> bool:
+    """Whether the words right before a call say that it is only shown."""
+    paragraphs = before.rstrip().rsplit("\n\n", 1)
+    return bool(_EXAMPLE.search(paragraphs[-1]))
+
+
+# ---- Shapes of one call --------------------------------------------------------------------------------------------
+
+_Call = tuple[str, dict[str, Any]]
+_NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action", "recipient_name")
+_ARGS_KEYS = ("arguments", "args", "parameters", "params", "input", "tool_input", "action_input", "tool_args", "kwargs")
+_WRAPPERS = ("function", "function_call", "tool_call", "tool_use")
+_LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
+
+
+def _calls_in(value: object, tools: Tools) -> list[_Call]:
+    """The calls a JSON value stands for; none at all if part of it is something else."""
+    if isinstance(value, list):
+        each = [_calls_in(item, tools) for item in cast("list[object]", value)]
+        return [call for calls in each for call in calls] if all(each) else []
+    if not isinstance(value, dict):
+        return []
+    fields = cast("dict[str, Any]", value)
+    for key in _LISTS:
+        if isinstance(fields.get(key), list) and len(fields) == 1:
+            return _calls_in(fields[key], tools)
+    for key in _WRAPPERS:
+        if isinstance(fields.get(key), dict):
+            return _calls_in(fields[key], tools)
+    name = next((fields[key] for key in _NAME_KEYS if isinstance(fields.get(key), str)), None)
+    if name is not None:
+        given = [fields[key] for key in _ARGS_KEYS if key in fields]
+        call = _fit(name, [_loads(item) if isinstance(item, str) else item for item in given] or [{}], tools)
+        return [call] if call else []
+    if len(fields) == 1:
+        (name, given), *_ = fields.items()
+        call = _fit(name, [given], tools)
+        return [call] if call else []
+    return []
+
+
+def _fit(name: str, readings: list[object], tools: Tools) -> _Call | None:
+    """The call, if the tool exists and one of the readings of its arguments fits it."""
+    fits = tools.get(name) or tools.get(name := name.removeprefix("functions.").removeprefix("default_api."))
+    if fits is None:
+        return None
+    for args in readings:
+        if isinstance(args, dict) and fits(cast("dict[str, Any]", args)):
+            return name, cast("dict[str, Any]", args)
+    return None
+
+
+def _call_line(text: str, start: int, tools: Tools) -> tuple[int, list[_Call]]:
+    """`name(key=value, …)` or `name({…})`, over one or more lines, with nothing else on them."""
+    end = start
+    for _ in range(MAX_TRIES):
+        end = _line_end(text, end + 1 if end > start else end)
+        line = text[start:end].rstrip().rstrip(";")
+        if line.endswith(")"):
+            if call := _python_call(line, tools):
+                return end, [call]
+            if line.count("(") <= line.count(")"):
+                break
+        if end >= len(text):
+            break
+    return start, []
+
+
+def _python_call(source: str, tools: Tools) -> _Call | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an odd escape in a model's string is no concern of ours
+            node = ast.parse(source.strip(), mode="eval").body
+        if not isinstance(node, ast.Call):
+            return None
+        name = ast.unparse(node.func)
+        if name == "print" and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
+            node = node.args[0]  # tool_code blocks print what they call
+            name = ast.unparse(node.func)
+        keywords = {keyword.arg: _literal(keyword.value) for keyword in node.keywords if keyword.arg is not None}
+        if len(keywords) != len(node.keywords):
+            return None
+        if not node.args:
+            return _fit(name, [keywords], tools)
+        given = _literal(node.args[0])
+        return _fit(name, [given], tools) if len(node.args) == 1 and not keywords else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+_JSON_WORDS = {"true": True, "false": False, "null": None}
+
+
+def _literal(node: ast.expr) -> object:
+    match node:
+        case ast.Name(id=word) if word in _JSON_WORDS:
+            return _JSON_WORDS[word]
+        case ast.List() | ast.Tuple():
+            return [_literal(item) for item in node.elts]
+        case ast.Dict():
+            keys = [_literal(key) if key is not None else None for key in node.keys]
+            if not all(isinstance(key, str) for key in keys):
+                raise ValueError("a key is not text")
+            return dict(zip(keys, [_literal(value) for value in node.values], strict=True))
+        case _:
+            return ast.literal_eval(node)
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------------------
+
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def _json_at(text: str, position: int) -> tuple[object, int]:
+    """The JSON value at a position and where it ends; nothing, ending where it began."""
+    try:
+        return _DECODER.raw_decode(text, position)
+    except (ValueError, RecursionError):
+        return None, position
+
+
+def _loads(text: str) -> object:
+    """Text as JSON, or itself when it is none."""
+    try:
+        return _DECODER.decode(text.strip())
+    except (ValueError, RecursionError):
+        return text
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _line_end(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end

@@ -1,0 +1,159 @@
+"""What a user may set, validated once, and where each value came from.
+
+Precedence, weak to strong: built-in, the user's `config.toml`, the environment, the editor. A value that does not
+fit is left out with a problem that says where it stands; the rest still holds. No file of a workspace is read here.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from platformdirs import user_config_path
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+Source = Literal["built-in", "config file", "environment", "editor"]
+Mode = Literal["ask", "plan", "edit", "auto"]
+Thinking = Literal["off", "low", "medium", "high"]
+
+ENVIRONMENT = {
+    "PILOTFISH_MODEL": "model",
+    "PILOTFISH_BASE_URL": "baseUrl",
+    "PILOTFISH_MODE": "mode",
+    "PILOTFISH_STORAGE": "storage",
+}
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+
+class Budget(_Shape):
+    """Hard limits of one turn; None means none."""
+
+    tokens: int | None = Field(default=None, gt=0)
+    cost: float | None = Field(default=None, gt=0)
+
+
+class RuleSetting(_Shape):
+    """A standing rule as a user writes it."""
+
+    decision: Literal["allow", "ask", "deny"]
+    tool: str = "*"
+    pattern: str = "*"
+
+
+class Settings(_Shape):
+    """Every setting, camelCase on the wire and in `config.toml`, snake_case here."""
+
+    model: str = "demo"
+    base_url: str | None = None
+    fallback_model: str | None = None
+    mode: Mode = "ask"
+    max_iterations: int = Field(default=15, ge=1, le=1000)
+    tool_history_rounds: int = Field(default=10, ge=0)
+    protect_tokens: int = Field(default=40_000, ge=0)
+    minimum_saved_tokens: int = Field(default=20_000, ge=0)
+    max_parallel_tools: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    tool_timeout: float = Field(default=120.0, gt=0)
+    tool_retries: int = Field(default=3, ge=0)
+    max_tool_output: int = Field(default=20_000, ge=1_000)
+    stall_timeout: float = Field(default=90.0, gt=0)
+    rules: tuple[RuleSetting, ...] = ()
+    budget: Budget = Budget()
+    mcp_config: str | None = None
+    storage: str | None = None
+    context_window: int | None = Field(default=None, gt=0)
+    thinking: Thinking | None = None
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    sandbox: Literal["auto", "off"] = "auto"
+    network: bool = True
+    lean: bool = True
+    telemetry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A value that was left out, where it stands, and what would fit."""
+
+    source: Source
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    settings: Settings
+    sources: Mapping[str, Source]
+    """setting (camelCase) → where its value came from; built-in ones are not listed"""
+    problems: tuple[Problem, ...]
+
+
+def load(
+    *,
+    config: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    editor: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """Lay the layers over each other, strongest last. A null in a layer means "not set there"."""
+    named = environment or {}
+    layers: tuple[tuple[Source, Mapping[str, Any]], ...] = (
+        ("config file", config or {}),
+        ("environment", {field: named[name] for name, field in ENVIRONMENT.items() if named.get(name)}),
+        ("editor", editor or {}),
+    )
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    problems: list[Problem] = []
+    for source, layer in layers:
+        for field, value in layer.items():
+            if value is None:
+                continue
+            problem = _problem(field, value)
+            if problem is None:
+                values[field] = value
+                sources[field] = source
+            else:
+                problems.append(Problem(source, field, problem))
+    return Loaded(Settings.model_validate(values), sources, tuple(problems))
+
+
+def config_path() -> Path:
+    """The user's own configuration. Never inside a workspace."""
+    override = os.environ.get("PILOTFISH_CONFIG")
+    return Path(override) if override else user_config_path("pilotfish") / "config.toml"
+
+
+def read_config(path: Path) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
+    """The settings in a configuration file; rules and trust of folders stand there too and are read elsewhere."""
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, ()
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return {}, (Problem("config file", "", f"config.toml could not be read: {error}"),)
+    return {name: value for name, value in table.items() if name != "workspace"}, ()
+
+
+def load_user(editor: Mapping[str, Any] | None = None) -> Loaded:
+    """The settings of this user and process: `config.toml`, the environment, and what the editor sent."""
+    config, problems = read_config(config_path())
+    loaded = load(config=config, environment=os.environ, editor=editor)
+    return Loaded(loaded.settings, loaded.sources, (*problems, *loaded.problems))
+
+
+def _problem(field: str, value: Any) -> str | None:
+    try:
+        Settings.model_validate({field: value})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            return f"there is no setting {field!r}"
+        place = ".".join(str(step) for step in first["loc"])
+        return f"{place}: {first['msg']}"
+    return None

@@ -1,0 +1,67 @@
+"""Facts for policy without a disk: a workspace at /w, told by text alone."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterator
+from pathlib import Path
+
+from pilotfish.core.commands import study
+from pilotfish.core.messages import Category
+from pilotfish.core.policy import CallFacts, PathFact
+from pilotfish.core.rules import Access
+
+ROOT = "/w"
+CORPUS = Path(__file__).parent.parent / "core" / "corpus" / "commands.txt"
+
+
+def place(text: str, access: Access = "read", written: str | None = None, start: str = ROOT) -> PathFact:
+    """A path as a workspace at /w would resolve it, on a disk without links."""
+    path = posixpath.normpath(posixpath.join(start, text)) if not text.startswith("~") else f"/home/me/{text[2:]}"
+    inside = path == ROOT or path.startswith(ROOT + "/")
+    name = posixpath.basename(path)
+    secret = name.startswith((".env", "id_rsa")) or name.endswith(".pem") or "secrets" in path.split("/")
+    control = "/.git/" in path or path.startswith((f"{ROOT}/.github/", f"{ROOT}/.vscode/"))
+    why = "it may hold secrets" if secret else "a program obeys it" if control else None
+    return PathFact(
+        path=path,
+        access=access,
+        inside=inside,
+        sensitive=why,
+        secret=secret,
+        root=ROOT if inside else None,
+        written=written,
+    )
+
+
+def command(text: str) -> CallFacts:
+    """The facts of a bash call."""
+    touched = study(text).touched
+    return CallFacts(
+        tool="bash",
+        category=Category.EXECUTE,
+        command=text,
+        cwd=ROOT,
+        paths=tuple(place(touch.path, touch.access, touch.path) for touch in touched),
+    )
+
+
+def edit(path: str, access: Access = "write", tool: str = "write_file") -> CallFacts:
+    return CallFacts(tool=tool, category=Category.WRITE, paths=(place(path, access),))
+
+
+def read(path: str) -> CallFacts:
+    return CallFacts(tool="read_file", category=Category.READ_ONLY, paths=(place(path),))
+
+
+def fetch(url: str) -> CallFacts:
+    return CallFacts(tool="web_fetch", category=Category.RESEARCH, url=url)
+
+
+def corpus() -> Iterator[tuple[str, str]]:
+    """(verdict, command) of every line of the corpus."""
+    for line in CORPUS.read_text("utf-8").splitlines():
+        verdict, tab, text = line.partition("\t")
+        if tab and verdict in {"allow", "ask", "deny"}:
+            yield verdict, json.loads(text.removeprefix("$json ")) if text.startswith("$json ") else text
