@@ -1,0 +1,101 @@
+"""Large payloads, stored once by their hash, for as long as a record names them."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import zlib
+from collections import Counter
+from hashlib import blake2b
+from typing import Final
+
+from pilotfish.errors import StorageError
+
+MIN_PACKED_BYTES: Final = 1_024
+
+MAX_PIN_SECONDS: Final = 86_400
+"""how long a blob that was put and never named is kept for a process that may have died meanwhile"""
+
+
+def hash_of(data: bytes) -> str:
+    return blake2b(data, digest_size=20).hexdigest()
+
+
+class Blobs:
+    """The blobs of one database.
+
+    Between `put` and the record that names it, a blob is pinned: another process that deletes the only session with
+    the same payload must not take it away.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._pin = -(time.time_ns() & 0x3FFF_FFFF_FFFF_FFFF) - 1
+        self._pinned: Counter[str] = Counter()
+
+    def put(self, hash_: str, data: bytes) -> None:
+        """Store and pin."""
+        self.add(hash_, data)
+        self._pinned[hash_] += 1
+        if self._pinned[hash_] == 1:
+            self._db.execute("INSERT OR IGNORE INTO uses VALUES (?, ?, ?)", (self._pin, int(time.time()), hash_))
+
+    def add(self, hash_: str, data: bytes) -> None:
+        """Store, unless it is there."""
+        if self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (hash_,)).fetchone():
+            return
+        packed = zlib.compress(data, 1) if len(data) >= MIN_PACKED_BYTES else data
+        is_packed = len(packed) < len(data)
+        self._db.execute(
+            "INSERT INTO blobs (hash, size, packed, data) VALUES (?, ?, ?, ?)",
+            (hash_, len(data), is_packed, packed if is_packed else data),
+        )
+
+    def get(self, hash_: str) -> bytes | None:
+        row = self._db.execute("SELECT packed, data FROM blobs WHERE hash = ?", (hash_,)).fetchone()
+        if row is None:
+            return None
+        try:
+            data: bytes = zlib.decompress(row[1]) if row[0] else row[1]
+        except zlib.error:
+            return None
+        return data
+
+    def name(self, key: int, n: int, hash_: str) -> None:
+        """Record n of a session names this blob; a pin of ours has served."""
+        self._db.execute("INSERT OR IGNORE INTO uses VALUES (?, ?, ?)", (key, n, hash_))
+        if self._pinned[hash_] > 1:
+            self._pinned[hash_] -= 1
+        elif self._pinned.pop(hash_, 0):
+            self._db.execute("DELETE FROM uses WHERE session = ? AND hash = ?", (self._pin, hash_))
+
+    def named_by(self, key: int) -> list[str]:
+        return [hash_ for (hash_,) in self._db.execute("SELECT DISTINCT hash FROM uses WHERE session = ?", (key,))]
+
+    def forget(self, key: int) -> None:
+        """A session is deleted: what only it named goes with it, and so does what nobody came to name."""
+        stale = int(time.time()) - MAX_PIN_SECONDS
+        gone = [
+            hash_
+            for (hash_,) in self._db.execute(
+                "SELECT DISTINCT hash FROM uses WHERE session = ? OR (session < 0 AND n < ?)", (key, stale)
+            )
+        ]
+        self._db.execute("DELETE FROM uses WHERE session = ? OR (session < 0 AND n < ?)", (key, stale))
+        self._db.executemany(
+            "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM uses WHERE hash = ?1)",
+            [(hash_,) for hash_ in gone],
+        )
+
+    def pins(self) -> Counter[str]:
+        return self._pinned.copy()
+
+    def restore_pins(self, pins: Counter[str]) -> None:
+        """After a rollback."""
+        self._pinned = pins
+
+
+def missing_blob() -> StorageError:
+    return StorageError(
+        "A stored attachment or output is missing.", remedy="It may have belonged to a session that was deleted."
+    )

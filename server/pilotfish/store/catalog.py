@@ -1,0 +1,185 @@
+"""The catalog: sessions listed, found, renamed, forked, deleted, taken out and brought in."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import orjson
+
+from pilotfish.errors import BadRequest
+from pilotfish.store.bodies import blobs_of
+from pilotfish.store.ledger import Ledger
+from pilotfish.store.rows import SessionRow, Snippet
+from pilotfish.store.search import terms_of
+from pilotfish.store.tables import LAST_N, Tables
+
+if TYPE_CHECKING:
+    from pilotfish.store.transfer import Luggage
+
+__all__ = ["Catalog", "Listed", "SessionRow", "Snippet"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A page of sessions, newest first. `snippets`: for a search, the place found in a session's text, by its id."""
+
+    sessions: tuple[SessionRow, ...]
+    next_cursor: str | None
+    snippets: Mapping[str, Snippet] = field(default_factory=dict[str, Snippet])
+
+
+class Catalog:
+    """The sessions of a ledger. Every method that names a session raises `UnknownSession` when there is none."""
+
+    def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.time) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    async def create(self, row: SessionRow) -> SessionRow:
+        """Add an empty session. With an empty title it is named by its first prompt."""
+        await self._ledger.write(lambda tables: tables.create(row))
+        return row
+
+    async def get(self, session_id: str) -> SessionRow:
+        return await self._ledger.read(lambda tables: tables.get(session_id))
+
+    async def list(
+        self,
+        workspace: str | None = None,
+        query: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Listed:
+        """Sessions newest first, of one workspace or of all. `cursor` is the `next_cursor` of the page before.
+
+        With a `query`, those in which each of its words begins a word of the title or of a message; "words in quotes"
+        are found as a phrase.
+        """
+        before = _from_cursor(cursor) if cursor is not None else None
+        terms = terms_of(query or "")
+        if query and query.strip() and not terms:
+            return Listed(sessions=(), next_cursor=None)
+        limit = max(1, limit)
+
+        def find(tables: Tables) -> Listed:
+            rows = tables.newest(workspace, terms, before, limit + 1)
+            cursor = _to_cursor(rows[limit - 1]) if len(rows) > limit else None
+            del rows[limit:]
+            snippets = {row.id: tables.snippet(row.id, terms) for row in rows} if terms else {}
+            return Listed(
+                sessions=tuple(rows),
+                next_cursor=cursor,
+                snippets={id_: snippet for id_, snippet in snippets.items() if snippet is not None},
+            )
+
+        return await self._ledger.read(find)
+
+    async def rename(self, session_id: str, title: str) -> SessionRow:
+        """A person names the session."""
+        await self._ledger.write(lambda tables: tables.rename(session_id, title))
+        return await self.get(session_id)
+
+    async def improve_title(self, session_id: str, title: str) -> SessionRow:
+        """A better title than the first prompt's; a title that a person chose stays."""
+        await self._ledger.write(lambda tables: tables.improve_title(session_id, title))
+        return await self.get(session_id)
+
+    async def configure(self, session_id: str, model: str | None = None, mode: str | None = None) -> SessionRow:
+        """Set the model or the mode of the turns to come; None leaves it."""
+        await self._ledger.write(lambda tables: tables.configure(session_id, model, mode))
+        return await self.get(session_id)
+
+    async def delete(self, session_id: str) -> None:
+        """Remove a session for good: its records, its words in the index, and payloads nobody else names. What is
+        freed is overwritten. `SessionBusy` when another process holds it."""
+        await self.get(session_id)
+        if self._ledger.holds(session_id):
+            await self._ledger.delete(session_id)
+            return
+        hold = await self._ledger.hold(session_id)
+        try:
+            await self._ledger.delete(session_id)
+        finally:
+            hold.release()
+
+    async def fork(self, session_id: str, new_id: str, upto_n: int | None = None) -> SessionRow:
+        """A new session with the records up to and including `upto_n`, or all of them. It has spent nothing yet."""
+        now = self._clock()
+
+        def fork(tables: Tables) -> None:
+            source = tables.get(session_id)
+            row = SessionRow(
+                id=new_id,
+                title=f"{source.title} (fork)" if source.title else "",
+                workspace=source.workspace,
+                model=source.model,
+                mode=source.mode,
+                created_at=now,
+                updated_at=now,
+                forked_from=session_id,
+            )
+            tables.fork(session_id, row, LAST_N if upto_n is None else upto_n)
+
+        await self._ledger.write(fork)
+        return await self.get(new_id)
+
+    async def export_markdown(self, session_id: str) -> str:
+        """The transcript as a document for people."""
+        from pilotfish.core.fold import transcript
+        from pilotfish.store.markdown import to_markdown
+
+        def export(tables: Tables) -> str:
+            entries = [*tables.history(session_id), *tables.unfinished(session_id)]
+            entries.sort(key=lambda entry: entry.n)
+            return to_markdown(tables.get(session_id), transcript(entries))
+
+        return await self._ledger.read(export)
+
+    async def export_json(self, session_id: str) -> str:
+        """The session whole, with its payloads, as `import_json` takes it."""
+        from pilotfish.store.transfer import Luggage, to_json
+
+        def export(tables: Tables) -> str:
+            entries = tables.history(session_id)
+            blobs = {hash_: tables.get_blob(hash_) for entry in entries for hash_ in blobs_of(entry.record)}
+            return to_json(Luggage(row=tables.get(session_id), entries=entries, blobs=blobs))
+
+        return await self._ledger.read(export)
+
+    async def import_json(self, text: str, new_id: str) -> SessionRow:
+        """Bring in a session that `export_json` wrote, under a new id. `BadRequest` names what is wrong with it."""
+        from pilotfish.store.transfer import from_json
+
+        return await self._bring_in(await asyncio.to_thread(from_json, text), new_id)
+
+    async def import_legacy(
+        self, text: str, new_id: str, *, workspace: str | None = None, model: str = "", mode: str = "ask"
+    ) -> SessionRow:
+        """Bring in a `sessions/{id}.json` of the older format, under a new id."""
+        from pilotfish.store.legacy import from_legacy
+
+        luggage = await asyncio.to_thread(from_legacy, text, workspace=workspace, model=model, mode=mode)
+        return await self._bring_in(luggage, new_id)
+
+    async def _bring_in(self, luggage: Luggage, new_id: str) -> SessionRow:
+        row = luggage.row._replace(id=new_id)
+        await self._ledger.write(lambda tables: tables.bring_in(row, luggage.entries, luggage.blobs))
+        return await self.get(new_id)
+
+
+def _to_cursor(row: SessionRow) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([row.updated_at, row.id])).decode()
+
+
+def _from_cursor(cursor: str) -> tuple[float, str]:
+    try:
+        updated_at, id_ = orjson.loads(base64.urlsafe_b64decode(cursor))
+        return float(updated_at), str(id_)
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise BadRequest("The cursor is not one of ours.", field="cursor") from error

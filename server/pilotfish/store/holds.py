@@ -1,0 +1,111 @@
+"""Holding a session: one process at a time may prompt it.
+
+A hold is a lock on a file, so it ends with `release` or with the process. The file's text names the holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from pilotfish.errors import SessionBusy
+from pilotfish.store.locks import lock_alone, make_private, open_lock_file
+
+NO_FILE: Final = -1
+"""held in this process only: there is no directory to lock in"""
+
+
+class Hold:
+    """A session held by this process. `release` may be called twice."""
+
+    __slots__ = ("_release", "session_id")
+
+    def __init__(self, session_id: str, release: Callable[[str], None]) -> None:
+        self.session_id = session_id
+        self._release = release
+
+    def release(self) -> None:
+        self._release(self.session_id)
+
+
+class Holds:
+    """The holds of one ledger. `label` says to others which program this is."""
+
+    def __init__(self, directory: Path, label: str) -> None:
+        self._directory = directory
+        self._label = label
+        self._held: dict[str, int] = {}
+        """the open lock file of each session held"""
+
+    def has(self, session_id: str) -> bool:
+        return session_id in self._held
+
+    def take(self, session_id: str) -> Hold:
+        """Hold a session, or raise `SessionBusy` with who does."""
+        if session_id in self._held:
+            raise SessionBusy("The session is busy in this window.")
+        try:
+            fd = self._lock(self._path(session_id))
+        except OSError:
+            # The directory cannot be written, so no other process can store into the session either.
+            fd = NO_FILE
+        self._held[session_id] = fd
+        return Hold(session_id, self.release)
+
+    def release(self, session_id: str) -> None:
+        fd = self._held.pop(session_id, None)
+        if fd is None or fd == NO_FILE:
+            return
+        # Removed while it is still locked: whoever opened it meanwhile sees that it is gone. Windows removes no open
+        # file, and the empty file that stays does no harm.
+        with contextlib.suppress(OSError):
+            self._path(session_id).unlink()
+        os.close(fd)
+
+    def release_all(self) -> None:
+        for session_id in list(self._held):
+            self.release(session_id)
+
+    def _lock(self, path: Path) -> int:
+        make_private(self._directory)
+        while True:
+            fd = open_lock_file(path)
+            try:
+                if not lock_alone(fd):
+                    raise SessionBusy(_busy(path))
+                if _is_at(fd, path):
+                    os.ftruncate(fd, 0)
+                    os.write(fd, orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label}))
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            # The holder before us removed the file between our opening and our locking it.
+            os.close(fd)
+
+    def _path(self, session_id: str) -> Path:
+        name = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
+        return self._directory / f"{name}.lock"
+
+
+def _busy(path: Path) -> str:
+    try:
+        holder = orjson.loads(path.read_bytes())
+        since = time.strftime("%H:%M", time.localtime(holder["since"]))
+        return f"The session is in use elsewhere: {holder['label']} (process {holder['pid']}, since {since})."
+    except (OSError, ValueError, KeyError, TypeError):
+        return "The session is in use by another Pilotfish."
+
+
+def _is_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,120 @@
+"""A thread that serves jobs in the order they were given, and answers the event loop.
+
+Jobs wait in a queue while the thread is busy; it then takes all of them at once. That is what makes group commit:
+a burst costs one commit, a lone job waits for nobody. Answers go back in one wake-up of the loop per batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol
+
+from pilotfish.errors import StorageError
+from pilotfish.store.jobs import Job
+
+MAX_BATCH: Final = 512
+"""jobs in one batch: other processes wait while it is written"""
+
+log = logging.getLogger(__name__)
+
+
+class Server(Protocol):
+    """What a lane's thread does."""
+
+    def start(self) -> None: ...
+
+    def serve(self, batch: Sequence[Job]) -> None:
+        """Do these jobs, in order. None of them: the pause is over."""
+        ...
+
+    def pause(self) -> float | None:
+        """How long to wait for a job before `serve` is called without one."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+class Lane:
+    def __init__(self, name: str, server: Server) -> None:
+        self._server = server
+        self._queue: SimpleQueue[tuple[Job, asyncio.Future[Any]] | None] = SimpleQueue()
+        self._unanswered = 0
+        self._closed = False
+        # A daemon: a program that forgets to close its ledger can still end.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job has been given and not been answered."""
+        return self._unanswered > 0
+
+    def put(self, job: Job) -> asyncio.Future[Any]:
+        """Queue a job. The future is done when it has been served, whatever becomes of the one who waits."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            future.set_exception(StorageError("The session store is closed.", remedy="Start Pilotfish again."))
+        else:
+            self._unanswered += 1
+            self._queue.put((job, future))
+        return future
+
+    async def aclose(self) -> None:
+        """Serve what is queued, then end the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        self._server.start()
+        while (batch := self._take()) is not None:
+            try:
+                self._server.serve([job for job, _ in batch])
+            except Exception as error:
+                log.exception("the store failed to serve %d jobs", len(batch))
+                for job, _ in batch:
+                    job.error = job.error or error
+            self._answer(batch)
+        self._server.stop()
+
+    def _take(self) -> list[tuple[Job, asyncio.Future[Any]]] | None:
+        """All jobs that are there, at least one unless the pause is over. None: the lane is being closed."""
+        batch: list[tuple[Job, asyncio.Future[Any]]] = []
+        try:
+            item = self._queue.get(timeout=self._server.pause())
+            while item is not None:
+                batch.append(item)
+                if len(batch) == MAX_BATCH:
+                    return batch
+                item = self._queue.get_nowait()
+        except Empty:
+            return batch
+        if not batch:
+            return None
+        self._queue.put(None)
+        return batch
+
+    def _answer(self, batch: Sequence[tuple[Job, asyncio.Future[Any]]]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Job, asyncio.Future[Any]]]] = {}
+        for job, future in batch:
+            by_loop.setdefault(future.get_loop(), []).append((job, future))
+        for loop, answers in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._resolve, answers)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                continue
+
+    def _resolve(self, answers: Sequence[tuple[Job, asyncio.Future[Any]]]) -> None:
+        self._unanswered -= len(answers)
+        for job, future in answers:
+            if future.done():
+                continue
+            if job.error is not None:
+                future.set_exception(job.error)
+            else:
+                future.set_result(job.result)

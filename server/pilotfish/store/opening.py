@@ -1,0 +1,246 @@
+"""Where the database lies, how it is opened, and what happens to a damaged one.
+
+What survives. The journal is a write-ahead log, and every commit is handed to the system before it is acknowledged:
+all of it survives the end of the process, however it ends. A commit that holds what a person said or decided, what is
+about to change or has changed something, or the end of a turn, is synced to the disk as well (`synchronous = FULL`),
+and everything before it with it: that survives the end of the system and a power cut too, as far as fsync keeps its
+word (macOS's reaches the drive, not always the platter). What the agent says and reads in between is not synced
+(`NORMAL`): a power cut may take the last of it, of running turns only, as a whole from some point on. Neither leaves
+a torn record or a gap.
+
+A damaged database is never overwritten: it is moved into a directory of its own beside the new one, and what SQLite
+can still read of it is copied over. That needs the file for oneself: every ledger keeps a shared lock on
+`sessions.lock` while it is open, and setting aside takes it exclusively.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pilotfish.errors import StorageError
+from pilotfish.store.locks import lock_alone, lock_shared, make_private, open_lock_file
+from pilotfish.store.rows import StoreNotice
+from pilotfish.store.schema import VERSION, migrate, refuse_newer, version_of
+from pilotfish.store.search import Index
+from pilotfish.store.troubles import DamagedDatabase, is_damage
+
+DATABASE: Final = "sessions.db"
+LOCK: Final = "sessions.lock"
+SUSPECT: Final = "sessions.db.suspect"
+"""left by a program that met damage: the next one to open the database looks through all of it"""
+UNSCRUBBED: Final = "sessions.db.unscrubbed"
+"""there is deleted text in the search index that has not been overwritten yet"""
+SALVAGED: Final = "sessions.db.salvaged"
+
+MAX_IDLE_LOG_BYTES: Final = 16 << 20
+
+BUSY_SECONDS: Final = 5.0
+"""how long a commit waits for another process's commit"""
+
+
+def directory_of(location: Path | str | None) -> Path:
+    """The directory a `storage` setting means; None is the user's state directory."""
+    if location is None:
+        from platformdirs import user_state_path
+
+        return user_state_path("pilotfish", appauthor=False)
+    if isinstance(location, str) and "://" in location:
+        raise StorageError(
+            "This Pilotfish stores sessions in a directory; it knows no database servers yet.",
+            remedy="Set `storage` to a directory, or leave it out.",
+        )
+    return Path(location).expanduser()
+
+
+class Site:
+    """The directory of a database, and this process's presence in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / DATABASE
+        self._presence: int | None = None
+
+    def open(self) -> tuple[sqlite3.Connection, list[StoreNotice]]:
+        """The database, made when there is none, at this program's version; private to the user. A damaged one has
+        been set aside, and the notices say so."""
+        self._enter()
+        notices: list[StoreNotice] = []
+        if (self.directory / SALVAGED).exists():
+            # A program was killed after it had salvaged, and before it had put the copy in its place.
+            notices.append(self._alone(lambda: self._replace_damaged("")))
+        try:
+            db = self._connect()
+        except (sqlite3.DatabaseError, DamagedDatabase) as error:
+            if not is_damage(error):
+                raise
+            notices.append(self._alone(self._salvage))
+            db = self._connect()
+        return db, notices
+
+    def open_reader(self) -> sqlite3.Connection:
+        """A second connection that cannot write."""
+        db = _connection(self.path)
+        db.execute("PRAGMA query_only = ON")
+        return db
+
+    def open_read_only(self) -> sqlite3.Connection | None:
+        """The database as it lies there, if it is ours and can be read."""
+        uri = self.path.absolute().as_uri()
+        # A log needs a directory that can be written; without one we read the file as if nobody wrote to it.
+        for mode in ("mode=ro", "mode=ro&immutable=1"):
+            with contextlib.suppress(sqlite3.Error):
+                db = sqlite3.connect(f"{uri}?{mode}", uri=True, isolation_level=None)
+                try:
+                    if version_of(db) == VERSION:
+                        return db
+                except sqlite3.Error:
+                    db.close()
+                    continue
+                db.close()
+        return None
+
+    def suspect(self) -> None:
+        """Have the next opening look through the whole database."""
+        with contextlib.suppress(OSError):
+            (self.directory / SUSPECT).touch(mode=0o600)
+
+    @property
+    def is_scrubbed(self) -> bool:
+        """Whether nothing of what was deleted is left in the file."""
+        return not (self.directory / UNSCRUBBED).exists()
+
+    def mark_scrubbed(self, scrubbed: bool) -> None:
+        if scrubbed:
+            (self.directory / UNSCRUBBED).unlink(missing_ok=True)
+        else:
+            (self.directory / UNSCRUBBED).touch(mode=0o600)
+
+    def leave(self) -> None:
+        if self._presence is not None:
+            os.close(self._presence)
+            self._presence = None
+
+    def _enter(self) -> None:
+        make_private(self.directory)
+        if self._presence is None:
+            self._presence = open_lock_file(self.directory / LOCK)
+            lock_shared(self._presence)
+        if not self.path.exists() and not (self.directory / SALVAGED).exists():
+            with contextlib.suppress(FileExistsError):
+                # SQLite gives its other files the mode of this one.
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _connect(self) -> sqlite3.Connection:
+        db = _connection(self.path)
+        try:
+            refuse_newer(db)
+            if db.execute("PRAGMA page_count").fetchone() == (0,):
+                db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # a deleted session's room can be given back
+            _use_write_ahead_log(db)
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute(f"PRAGMA journal_size_limit = {MAX_IDLE_LOG_BYTES}")
+            migrate(db)
+            suspect = self.directory / SUSPECT
+            if suspect.exists():
+                _mend(db)
+                suspect.unlink()
+        except BaseException:
+            db.close()
+            raise
+        with contextlib.suppress(OSError):
+            self.path.chmod(0o600)
+        return db
+
+    def _alone(self, work: Callable[[], StoreNotice]) -> StoreNotice:
+        """Do something to the files that no other process has open."""
+        if self._presence is None or not lock_alone(self._presence):
+            # Two that found the damage must not wait for each other: whoever comes back first is alone.
+            self.leave()
+            raise StorageError(
+                "The session database is damaged, and another Pilotfish has it open.",
+                remedy="Close the other windows: it is then repaired, and the damaged file kept. "
+                "Until then sessions are kept in memory only.",
+            )
+        try:
+            return work()
+        finally:
+            lock_shared(self._presence)
+
+    def _salvage(self) -> StoreNotice:
+        """Copy what can be read into a new database. From its last line on, the copy counts."""
+        from pilotfish.store.salvage import salvage
+
+        copy = self.directory / f"{SALVAGED}.new"
+        for leftover in _files_of(copy):
+            leftover.unlink(missing_ok=True)
+        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        saved = salvage(self.path, copy)
+        copy.replace(self.directory / SALVAGED)
+        return self._replace_damaged(f"{saved.words()} ")
+
+    def _replace_damaged(self, words: str) -> StoreNotice:
+        """Move the damaged database away with its log (that must never meet another database), and put the copy in
+        its place."""
+        aside = self._new_directory(time.strftime("damaged-%Y%m%d-%H%M%S"))
+        for file in _files_of(self.path):
+            if file.exists():
+                file.replace(aside / file.name)
+        (self.directory / SUSPECT).unlink(missing_ok=True)
+        (self.directory / SALVAGED).replace(self.path)
+        return StoreNotice(
+            f"The session database was damaged. {words}The damaged file is kept in {aside}.",
+            "Nothing needs to be done. If something is missing, keep that directory: it may still be in there.",
+        )
+
+    def _new_directory(self, name: str) -> Path:
+        number = 1
+        while True:
+            directory = self.directory / (name if number == 1 else f"{name}-{number}")
+            try:
+                directory.mkdir(mode=0o700)
+            except FileExistsError:
+                number += 1
+            else:
+                return directory
+
+
+def _connection(path: Path) -> sqlite3.Connection:
+    # rw, not rwc: a database that vanished must not come back empty while others still write to the old one.
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
+    db.execute("PRAGMA temp_store = MEMORY")  # nothing of a session lies in a directory for everybody
+    return db
+
+
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Two processes that open a new database at once get in each other's way here without the busy timeout helping."""
+    for attempt in range(50):
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or attempt == 49:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _mend(db: sqlite3.Connection) -> None:
+    """Look through a suspect database. A search index alone can be made anew; other damage is raised."""
+    if db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+        raise DamagedDatabase
+    index = Index(db)
+    try:
+        index.check()
+    except sqlite3.DatabaseError:
+        index.rebuild()
+
+
+def _files_of(database: Path) -> list[Path]:
+    return [database.with_name(database.name + ending) for ending in ("", "-wal", "-shm")]

@@ -1,0 +1,145 @@
+"""Tables in memory, over tables on disk that cannot be written.
+
+While the disk refuses, sessions go on here: a session that is written to is taken over with its row and numbering,
+and reading joins what lies beneath with what came since.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from pilotfish.core.records import Entry
+from pilotfish.errors import StorageError, UnknownSession
+from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
+from pilotfish.store.schema import migrate
+from pilotfish.store.standings import Standing, unknown
+from pilotfish.store.tables import LAST_N, Tables
+
+
+class SpareTables(Tables):
+    """`beneath` is None when the disk cannot even be read."""
+
+    def __init__(self, beneath: Tables | None) -> None:
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        migrate(db)
+        super().__init__(db)
+        self.beneath = beneath
+
+    def look(self) -> None:
+        super().look()
+        if self.beneath is not None:
+            self.beneath.look()
+
+    def end_look(self) -> None:
+        super().end_look()
+        if self.beneath is not None:
+            self.beneath.end_look()
+
+    def standing(self, session_id: str) -> Standing:
+        self._take_over(session_id)
+        return super().standing(session_id)
+
+    def heads(self, session_id: str) -> Heads:
+        return super().heads(session_id) if self._has(session_id) else self._below(session_id).heads(session_id)
+
+    def history(self, session_id: str) -> list[Entry]:
+        return list(self.each_kept(session_id))
+
+    def each_kept(self, session_id: str) -> Iterator[Entry]:
+        if self._is_below(session_id):
+            yield from self._below(session_id).each_kept(session_id)
+        if self._has(session_id):
+            yield from super().each_kept(session_id)
+
+    def unfinished(self, session_id: str) -> list[Entry]:
+        earlier = self._below(session_id).unfinished(session_id) if self._is_below(session_id) else []
+        return [*earlier, *(super().unfinished(session_id) if self._has(session_id) else ())]
+
+    def page(self, session_id: str, before_n: int | None, limit: int) -> Page:
+        if not self._has(session_id):
+            return self._below(session_id).page(session_id, before_n, limit)
+        recent = super().page(session_id, before_n, limit)
+        if recent.has_more or not self._is_below(session_id):
+            return recent
+        room = limit - sum(entry.record.type not in ("chunk", "state") for entry in recent.entries)
+        end = recent.entries[0].n if recent.entries else LAST_N if before_n is None else before_n
+        earlier = self._below(session_id).page(session_id, end, room)
+        return Page((*earlier.entries, *recent.entries), earlier.has_more)
+
+    def get_blob(self, hash_: str) -> bytes:
+        if self.beneath is not None and self.blobs.get(hash_) is None:
+            return self.beneath.get_blob(hash_)
+        return super().get_blob(hash_)
+
+    def create(self, row: SessionRow) -> None:
+        if self._is_below(row.id):
+            self._below(row.id).create(row)  # refuses the id
+        super().create(row)
+
+    def get(self, session_id: str) -> SessionRow:
+        return super().get(session_id) if self._has(session_id) else self._below(session_id).get(session_id)
+
+    def newest(
+        self, workspace: str | None, terms: list[str], before: tuple[float, str] | None, limit: int
+    ) -> list[SessionRow]:
+        rows = {row.id: row for row in self.beneath.newest(workspace, terms, before, limit)} if self.beneath else {}
+        for session_id in rows:
+            if self._has(session_id):
+                rows[session_id] = super().get(session_id)
+        # One that was written to since is newer now, and may belong to an earlier page.
+        rows = {id_: row for id_, row in rows.items() if before is None or (row.updated_at, id_) < before}
+        rows |= {row.id: row for row in super().newest(workspace, terms, before, limit)}
+        return sorted(rows.values(), key=lambda row: (row.updated_at, row.id), reverse=True)[:limit]
+
+    def snippet(self, session_id: str, terms: list[str]) -> Snippet | None:
+        found = super().snippet(session_id, terms) if self._has(session_id) else None
+        if found is None and self._is_below(session_id):
+            return self._below(session_id).snippet(session_id, terms)
+        return found
+
+    def delete(self, session_id: str) -> None:
+        if self._is_below(session_id):
+            raise _not_now("deleted")
+        super().delete(session_id)
+
+    def fork(self, session_id: str, row: SessionRow, upto_n: int) -> None:
+        if self._is_below(session_id):
+            raise _not_now("forked")
+        super().fork(session_id, row, upto_n)
+
+    def _has(self, session_id: str) -> bool:
+        return self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is not None
+
+    def _is_below(self, session_id: str) -> bool:
+        try:
+            self._below(session_id).key_of(session_id)
+        except UnknownSession:
+            return False
+        return True
+
+    def _below(self, session_id: str) -> Tables:
+        """The tables on disk; without a disk the session is simply not known."""
+        if self.beneath is None:
+            super().key_of(session_id)
+            raise unknown(session_id)
+        return self.beneath
+
+    def _take_over(self, session_id: str) -> None:
+        """Copy the row of a session on disk, with its heads: its next records follow them."""
+        if self._has(session_id):
+            return
+        below = self._below(session_id)
+        heads = below.heads(session_id)
+        super().create(below.get(session_id))
+        self.db.execute(
+            "UPDATE sessions SET n = ?, seq = ?, audit_hash = ? WHERE id = ?",
+            (heads.n, heads.seq, heads.audit_hash, session_id),
+        )
+
+
+def _not_now(done: str) -> StorageError:
+    return StorageError(
+        f"The session cannot be {done} while the session database cannot be written.",
+        remedy="Try again when the disk works.",
+    )

@@ -1,0 +1,367 @@
+"""The rows of one database: sessions and their records.
+
+Everything here runs on a thread of the store. Writes happen inside a transaction that the writer opens and commits;
+`begin` and `commit` are where a group of appends costs one row update a session.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pilotfish.core.messages import FINAL_STATUSES
+from pilotfish.core.records import (
+    ApprovalRecord,
+    ChunkRecord,
+    Entry,
+    MessageRecord,
+    Record,
+    SessionRecord,
+    StateRecord,
+    ToolCallRecord,
+    TurnEndRecord,
+    TurnStartRecord,
+)
+from pilotfish.errors import BadRequest, StorageError
+from pilotfish.store.blobs import Blobs, missing_blob
+from pilotfish.store.bodies import Body, blobs_of, decode, encode, encode_whole
+from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
+from pilotfish.store.search import Index, condition_of
+from pilotfish.store.standings import Standing, Standings, unknown
+from pilotfish.store.titles import title_of
+from pilotfish.store.troubles import DamagedDatabase
+
+LAST_N: Final = 1 << 62
+
+SPARE_PAGES: Final = 512
+"""free pages (of 4 KiB) a database keeps for what comes next"""
+
+VACUUMED_PAGES: Final = 256
+"""given back in one transaction: a few milliseconds"""
+
+
+class Tables:
+    """The tables behind one connection."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.blobs = Blobs(db)
+        self.index = Index(db)
+        self._standings = Standings(db)
+        self._pins: Counter[str] = Counter()
+
+    # Transactions
+
+    def begin(self) -> None:
+        self.db.execute("BEGIN IMMEDIATE")
+        self._standings.refresh()
+        self._pins = self.blobs.pins()
+
+    def commit(self) -> None:
+        self._standings.write()
+        self.db.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self._standings.forget()
+        self.blobs.restore_pins(self._pins)
+        self.end_look()
+
+    def look(self) -> None:
+        """See one state of the database until `end_look`, whatever other processes commit meanwhile."""
+        self.db.execute("BEGIN")
+
+    def end_look(self) -> None:
+        if self.db.in_transaction:
+            self.db.execute("ROLLBACK")
+
+    # Records
+
+    def append(self, session_id: str, entries: Sequence[Entry]) -> None:
+        """Add records. Their numbers must follow the session's heads."""
+        standing = self.standing(session_id)
+        n, seq = standing.n, standing.seq
+        for entry in entries:
+            n += 1
+            if entry.seq is not None:
+                seq += 1
+            if entry.n != n or (entry.seq is not None and entry.seq != seq):
+                raise StorageError(
+                    f"The session has moved on elsewhere: it stands at record {standing.n}, update {standing.seq}.",
+                    remedy="Open the session again.",
+                )
+            record = entry.record
+            if isinstance(record, ChunkRecord | StateRecord):
+                self._insert_chunk(standing.key, entry, record)
+            else:
+                self.insert_record(standing.key, entry, encode(record))
+                standing.dirty = True
+                self._follow(standing, entry.n, record)
+        standing.n, standing.seq = n, seq
+
+    def insert_record(self, key: int, entry: Entry, body: Body) -> None:
+        """Add one record that is kept, with its payloads and its words."""
+        record = entry.record
+        self.db.execute(
+            "INSERT INTO records (session, n, seq, type, body) VALUES (?, ?, ?, ?, ?)",
+            (key, entry.n, entry.seq, record.type, body.json),
+        )
+        for hash_, data in body.taken_out.items():
+            self.blobs.add(hash_, data)
+            self.blobs.name(key, entry.n, hash_)
+        for hash_ in blobs_of(record):
+            self.blobs.name(key, entry.n, hash_)
+        if isinstance(record, MessageRecord):
+            self.index_words(key, entry.n, record)
+
+    def index_words(self, key: int, n: int, message: MessageRecord) -> None:
+        if message.content and message.role != "system":
+            self.index.add_text(key, n, clean(message.content))
+
+    def heads(self, session_id: str) -> Heads:
+        standing = self._standings.read(clean(session_id))
+        return Heads(standing.n, standing.seq, standing.audit_hash)
+
+    def history(self, session_id: str) -> list[Entry]:
+        return list(self.each_kept(session_id))
+
+    def each_kept(self, session_id: str) -> Iterator[Entry]:
+        rows = self.db.execute(
+            "SELECT n, seq, type, body FROM records WHERE session = ? ORDER BY n", (self.key_of(session_id),)
+        )
+        return (self._entry(row) for row in rows)
+
+    def unfinished(self, session_id: str) -> list[Entry]:
+        rows = self.db.execute(
+            "SELECT n, seq, type, body FROM chunks WHERE session = ? ORDER BY n", (self.key_of(session_id),)
+        )
+        return [self._entry(row) for row in rows]
+
+    def page(self, session_id: str, before_n: int | None, limit: int) -> Page:
+        key = self.key_of(session_id)
+        end = LAST_N if before_n is None else before_n
+        rows = self.db.execute(
+            "SELECT n, seq, type, body FROM records WHERE session = ? AND n < ? ORDER BY n DESC LIMIT ?",
+            (key, end, limit + 1),
+        ).fetchall()
+        has_more = len(rows) > limit
+        del rows[limit:]
+        first: int = rows[-1][0] if has_more and rows else 0
+        rows += self.db.execute(
+            "SELECT n, seq, type, body FROM chunks WHERE session = ? AND n > ? AND n < ?", (key, first, end)
+        ).fetchall()
+        rows.sort()
+        return Page(tuple(self._entry(row) for row in rows), has_more)
+
+    # Blobs
+
+    def get_blob(self, hash_: str) -> bytes:
+        data = self.blobs.get(hash_)
+        if data is None:
+            raise missing_blob()
+        return data
+
+    # Sessions
+
+    def create(self, row: SessionRow) -> None:
+        if self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (row.id,)).fetchone():
+            raise BadRequest(f"There is a session {row.id} already.", field="id")
+        row = row._replace(title=clean(row.title))
+        cursor = self.db.execute(
+            "INSERT INTO sessions (id, title, workspace, model, mode, created_at, updated_at, forked_from, turns,"
+            " input_tokens, output_tokens, cached_tokens, requests, tool_calls, cost, named)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*row, row.title != ""),
+        )
+        self.index.set_title(cursor.lastrowid or 0, row.title)
+
+    def get(self, session_id: str) -> SessionRow:
+        row = self.db.execute(SELECT_SESSIONS + " WHERE id = ?", (clean(session_id),)).fetchone()
+        if row is None:
+            raise unknown(session_id)
+        return SessionRow._make(row)
+
+    def newest(
+        self, workspace: str | None, terms: list[str], before: tuple[float, str] | None, limit: int
+    ) -> list[SessionRow]:
+        """Sessions, newest first, that come after `before` in that order."""
+        where: list[str] = []
+        values: list[Any] = []
+        if workspace is not None:
+            where.append("workspace = ?")
+            values.append(workspace)
+        if before is not None:
+            where.append("(updated_at, id) < (?, ?)")
+            values.extend(before)
+        if terms:
+            found, words = condition_of(terms)
+            where.append(found)
+            values.extend(words)
+        condition = f" WHERE {' AND '.join(where)}" if where else ""
+        rows = self.db.execute(
+            SELECT_SESSIONS + condition + " ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit)
+        )
+        return list(map(SessionRow._make, rows))
+
+    def snippet(self, session_id: str, terms: list[str]) -> Snippet | None:
+        return self.index.snippet(self.key_of(session_id), terms)
+
+    def rename(self, session_id: str, title: str) -> None:
+        """A person names the session; no later prompt or model does."""
+        standing = self.standing(session_id)
+        self._set_title(standing, title)
+        self.db.execute("UPDATE sessions SET named = 1 WHERE key = ?", (standing.key,))
+
+    def improve_title(self, session_id: str, title: str) -> None:
+        """A better title, unless a person has chosen one."""
+        standing = self.standing(session_id)
+        if self.db.execute("SELECT named FROM sessions WHERE key = ?", (standing.key,)).fetchone() == (0,):
+            self._set_title(standing, title)
+
+    def configure(self, session_id: str, model: str | None, mode: str | None) -> None:
+        self.db.execute(
+            "UPDATE sessions SET model = coalesce(?, model), mode = coalesce(?, mode) WHERE key = ?",
+            (model, mode, self.standing(session_id).key),
+        )
+
+    def delete(self, session_id: str) -> None:
+        key = self.key_of(session_id)
+        self._standings.drop(clean(session_id))
+        self.index.forget(key)
+        self.blobs.forget(key)
+        self.db.execute("DELETE FROM chunks WHERE session = ?", (key,))
+        self.db.execute("DELETE FROM records WHERE session = ?", (key,))
+        self.db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+    def fork(self, session_id: str, row: SessionRow, upto_n: int) -> None:
+        """A new session with the kept records up to `upto_n`, under their numbers."""
+        key = self.key_of(session_id)
+        self.create(row)
+        new = self.key_of(row.id)
+        self.db.execute(
+            "INSERT INTO records (session, n, seq, type, body)"
+            " SELECT ?, n, seq, type, body FROM records WHERE session = ? AND n <= ? ORDER BY n",
+            (new, key, upto_n),
+        )
+        self.db.execute("INSERT INTO uses SELECT ?, n, hash FROM uses WHERE session = ? AND n <= ?", (new, key, upto_n))
+        self.index.copy(key, new, upto_n)
+        self.recount(new)
+
+    def bring_in(self, row: SessionRow, entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> None:
+        """Add a whole session that was made elsewhere, under its numbers."""
+        self.create(row)
+        key = self.key_of(row.id)
+        for hash_, data in blobs.items():
+            self.blobs.add(hash_, data)
+        for entry in entries:
+            self.insert_record(key, entry, encode(entry.record))
+        self.recount(key)
+
+    def recount(self, key: int) -> None:
+        """Set a session's heads and turns from the records it holds."""
+        self.db.execute(
+            "UPDATE sessions SET n = max(n, (SELECT coalesce(max(n), 0) FROM records WHERE session = key)),"
+            " seq = max(seq, (SELECT coalesce(max(seq), 0) FROM records WHERE session = key)),"
+            " turns = (SELECT count(*) FROM records WHERE session = key AND type = 'turn_start') WHERE key = ?",
+            (key,),
+        )
+        last = self.db.execute(
+            "SELECT body FROM records WHERE session = ? AND type = 'approval' ORDER BY n DESC LIMIT 1", (key,)
+        ).fetchone()
+        if last is not None:
+            record = decode(0, "approval", last[0], self.blobs.get)
+            audit_hash = record.hash if isinstance(record, ApprovalRecord) else ""
+            self.db.execute("UPDATE sessions SET audit_hash = ? WHERE key = ?", (audit_hash, key))
+
+    def give_back(self) -> bool:
+        """Give free pages at the end of the file back to the disk, outside of a transaction. False: enough is done."""
+        [(free,)] = self.db.execute("PRAGMA freelist_count").fetchall()
+        if free <= SPARE_PAGES:
+            return False
+        # A script: `execute` would take one step of this statement, and that is one page.
+        self.db.executescript(f"PRAGMA incremental_vacuum({VACUUMED_PAGES})")
+        [(left,)] = self.db.execute("PRAGMA freelist_count").fetchall()
+        return SPARE_PAGES < left < free
+
+    def check(self) -> None:
+        """Look through everything; raises when something is damaged."""
+        if self.db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
+            raise DamagedDatabase
+        self.index.check()
+
+    # Below: what an append brings with it
+
+    def _insert_chunk(self, key: int, entry: Entry, record: ChunkRecord | StateRecord) -> None:
+        item = record.item_id if isinstance(record, ChunkRecord) else ""
+        self.db.execute(
+            "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?)",
+            (key, entry.n, entry.seq, record.type, clean(item), encode_whole(record)),
+        )
+
+    def _follow(self, standing: Standing, n: int, record: Record) -> None:
+        """Keep what must be known without reading the record, and drop the chunks that it makes superfluous."""
+        match record:
+            case TurnStartRecord():
+                standing.turns += 1
+                standing.updated_at = record.timestamp
+                if not standing.title:
+                    self._set_title(standing, title_of(record.prompt))
+            case MessageRecord():
+                standing.updated_at = record.timestamp
+                # Items of a message are named `{message_id}.{i}`; "/" follows "." in ASCII.
+                self._drop_chunks(standing.key, f"{record.message_id}.", f"{record.message_id}/")
+            case ToolCallRecord(call=call) if call.status in FINAL_STATUSES:
+                self._drop_chunks(standing.key, call.id, f"{call.id}\0")
+            case ApprovalRecord():
+                standing.audit_hash = record.hash
+            case SessionRecord():
+                self.db.execute(
+                    "UPDATE sessions SET model = ?, mode = ? WHERE key = ?", (record.model, record.mode, standing.key)
+                )
+                if record.title:
+                    self._set_title(standing, record.title)
+            case TurnEndRecord():
+                standing.usage += record.usage
+                standing.updated_at = record.timestamp
+                self.db.execute("DELETE FROM chunks WHERE session = ? AND n < ?", (standing.key, n))
+            case _:
+                pass
+
+    def _drop_chunks(self, key: int, first: str, beyond: str) -> None:
+        self.db.execute(
+            "DELETE FROM chunks WHERE session = ? AND type = 'chunk' AND item >= ? AND item < ?",
+            (key, clean(first), clean(beyond)),
+        )
+
+    def _set_title(self, standing: Standing, title: str) -> None:
+        title = clean(title)
+        if title != standing.title:
+            standing.title = title
+            self.db.execute("UPDATE sessions SET title = ? WHERE key = ?", (title, standing.key))
+            self.index.set_title(standing.key, title)
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        n, seq, type_, body = row
+        return Entry(n, seq, decode(n, type_, body, self.blobs.get))
+
+    def key_of(self, session_id: str) -> int:
+        row = self.db.execute("SELECT key FROM sessions WHERE id = ?", (clean(session_id),)).fetchone()
+        if row is None:
+            raise unknown(session_id)
+        key: int = row[0]
+        return key
+
+    def standing(self, session_id: str) -> Standing:
+        return self._standings.of(clean(session_id))
+
+
+SELECT_SESSIONS: Final = (
+    "SELECT id, title, workspace, model, mode, created_at, updated_at, forked_from, turns,"
+    " input_tokens, output_tokens, cached_tokens, requests, tool_calls, cost FROM sessions"
+)
+
+
+def clean(text: str) -> str:
+    """Text SQLite can store: half a surrogate pair is no Unicode."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,0 +1,169 @@
+"""A session as a JSON file, for taking it elsewhere, and back.
+
+{"format": "pilotfish-session", "version": 1, "session": {…}, "records": [{"n", "seq", "record"}, …],
+ "blobs": {hash: base64}}
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from pilotfish.core.records import Entry, Usage, record_from_json, record_to_json
+from pilotfish.errors import BadRequest
+from pilotfish.store.blobs import hash_of
+from pilotfish.store.rows import SessionRow
+
+FORMAT: Final = "pilotfish-session"
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Luggage:
+    """A session on its way between two places."""
+
+    row: SessionRow
+    entries: Sequence[Entry]
+    blobs: Mapping[str, bytes]
+
+
+class _Session(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    title: str
+    workspace: str | None = None
+    model: str
+    mode: str
+    created_at: float
+    updated_at: float
+    forked_from: str | None = None
+    usage: Usage = Usage()
+
+
+class _Entry(BaseModel):
+    n: int
+    seq: int | None
+    record: dict[str, Any]
+
+
+class _Head(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    format: str = ""
+    version: int = 0
+
+
+class _File(_Head):
+    session: _Session
+    records: list[_Entry]
+    blobs: dict[str, str] = {}
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def to_json(luggage: Luggage) -> str:
+    row = luggage.row
+    file = {
+        "format": FORMAT,
+        "version": VERSION,
+        "session": {
+            "id": row.id,
+            "title": row.title,
+            "workspace": row.workspace,
+            "model": row.model,
+            "mode": row.mode,
+            "created_at": row.created_at,
+            "updated_at": row.updated_at,
+            "forked_from": row.forked_from,
+            "usage": row.usage,
+        },
+        "records": [
+            {"n": entry.n, "seq": entry.seq, "record": orjson.Fragment(record_to_json(entry.record))}
+            for entry in luggage.entries
+        ],
+        "blobs": {hash_: base64.b64encode(data).decode() for hash_, data in luggage.blobs.items()},
+    }
+    return orjson.dumps(file, option=orjson.OPT_INDENT_2).decode()
+
+
+def from_json(text: str) -> Luggage:
+    """Read what `to_json` wrote. `BadRequest` names the place that is wrong."""
+    head = _parse(_Head, text)
+    if head.format != FORMAT:
+        raise BadRequest("The text is not a session that Pilotfish exported.", field="format")
+    if head.version > VERSION:
+        raise BadRequest(
+            f"The file was written by a newer Pilotfish (format {head.version}; this one reads {VERSION}).",
+            field="version",
+        )
+    file = _parse(_File, text)
+    session = file.session
+    return Luggage(
+        row=SessionRow(
+            id=session.id,
+            title=session.title,
+            workspace=session.workspace,
+            model=session.model,
+            mode=session.mode,
+            created_at=session.created_at,
+            updated_at=session.updated_at,
+            forked_from=session.forked_from,
+            **asdict(session.usage),
+        ),
+        entries=_entries(file.records),
+        blobs=_blobs(file.blobs),
+    )
+
+
+def _parse(model: type[M], text: str) -> M:
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        place, reason = _fault(error)
+        raise BadRequest(f"{place}: {reason}" if place else f"The text is not JSON: {reason}", field=place) from error
+
+
+def _entries(records: Sequence[_Entry]) -> list[Entry]:
+    entries: list[Entry] = []
+    n = seq = 0
+    for index, raw in enumerate(records):
+        place = f"records.{index}"
+        if raw.n <= n or (raw.seq is not None and raw.seq <= seq):
+            raise BadRequest(f"{place}: its numbers do not grow.", field=place)
+        n, seq = raw.n, raw.seq if raw.seq is not None else seq
+        try:
+            record = record_from_json(json.dumps(raw.record))
+        except ValidationError as error:
+            where, reason = _fault(error)
+            raise BadRequest(f"{place}.record.{where}: {reason}", field=f"{place}.record.{where}") from error
+        if record.type in ("chunk", "state"):
+            continue
+        entries.append(Entry(raw.n, raw.seq, record))
+    return entries
+
+
+def _blobs(encoded: Mapping[str, str]) -> dict[str, bytes]:
+    blobs: dict[str, bytes] = {}
+    for hash_, text in encoded.items():
+        try:
+            blobs[hash_] = base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise BadRequest(f"blobs.{hash_} is not base64.", field=f"blobs.{hash_}") from error
+        if hash_of(blobs[hash_]) != hash_:
+            raise BadRequest(f"blobs.{hash_} does not have this hash.", field=f"blobs.{hash_}")
+    return blobs
+
+
+def _fault(error: ValidationError) -> tuple[str, str]:
+    """Where the first fault is, and what."""
+    first = error.errors(include_url=False)[0]
+    return ".".join(str(step) for step in first["loc"]), first["msg"]

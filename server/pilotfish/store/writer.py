@@ -1,0 +1,317 @@
+"""The writer: jobs on the database in groups, one commit each, and what happens when the disk refuses.
+
+When a commit fails because of the disk, its jobs are not lost. They go to tables in memory, where everything that
+follows goes too, and wait there in their order; `unsaved` says so in words. The first append of each session that
+meets the trouble fails with it, so that its turn can tell the user, though its records are kept like the others.
+Every few seconds, and at the end, the writer tries the disk again and writes what has waited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pilotfish.errors import StorageError, UnknownSession
+from pilotfish.store.jobs import Job, commit, look
+from pilotfish.store.lane import Lane
+from pilotfish.store.opening import BUSY_SECONDS, Site
+from pilotfish.store.rows import StoreNotice
+from pilotfish.store.spare import SpareTables
+from pilotfish.store.tables import Tables
+from pilotfish.store.troubles import damage, is_damage, is_passing, trouble_of
+
+T = TypeVar("T")
+
+RETRY_SECONDS: Final = 3.0
+
+SCRUB_PAUSE_SECONDS: Final = 0.005
+"""between two pieces of scrubbing, for other processes to come in"""
+
+SCRUB_SECONDS_AT_END: Final = 0.5
+"""what is left then is scrubbed after the next start"""
+
+SHORT_BUSY_MS: Final = 100
+
+log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Owns the one connection that writes. `unsaved`, `notices` and `generation` are set on its thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self.unsaved: str | None = None
+        """what is not saved, in words for the user; None when everything is"""
+        self.notices: tuple[StoreNotice, ...] = ()
+        """what the user should know of the store, in the order it happened"""
+        self.generation = 0
+        """counts the openings: a reader of an earlier one may look at a file that was set aside"""
+        self.site = Site(directory)
+        self._disk: Tables | None = None
+        self._is_full_sync: bool | None = None
+        self._spare: SpareTables | None = None
+        self._backlog: list[Job] = []
+        self._trouble = StorageError("", remedy="")
+        self._needs_opening = True
+        self._next_try = 0.0
+        self._since = 0.0
+        self._told: set[str] = set()
+        self._scrubbing = False
+        self._lane = Lane("pilotfish-store", self)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something has been given and not been answered."""
+        return self._lane.busy
+
+    def append(self, session_id: str, work: Callable[[Tables], None], *, durable: bool) -> asyncio.Future[None]:
+        return self._lane.put(Job(work, writes=True, durable=durable, session_id=session_id))
+
+    def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
+        return self._lane.put(Job(work, writes=True, durable=True))
+
+    def delete(self, session_id: str) -> asyncio.Future[None]:
+        """Delete a session. What FTS5 keeps of its words is overwritten behind it, piece by piece."""
+        return self.write(lambda tables: self._delete(tables, session_id))
+
+    def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
+        """Read what was written up to here, saved or not."""
+        return self._lane.put(Job(work))
+
+    async def aclose(self) -> None:
+        """Write what is queued, try once more what could not be written, and close."""
+        await self._lane.aclose()
+
+    # What follows runs on the thread.
+
+    # Every exception is caught here, not only SQLite's: whatever it is, sessions must be able to go on.
+
+    def start(self) -> None:
+        try:
+            self._open()
+        except Exception as error:
+            self._lose_disk(error)
+
+    def stop(self) -> None:
+        if self._spare is not None:
+            self._next_try = 0.0
+            self._try_disk()
+        deadline = time.monotonic() + SCRUB_SECONDS_AT_END
+        while self._scrubbing and self._spare is None and time.monotonic() < deadline:
+            self._scrub()
+        for tables in (self._disk, self._spare, self._spare and self._spare.beneath):
+            if tables is not None:
+                tables.db.close()
+        self.site.leave()
+
+    def pause(self) -> float | None:
+        if self._spare is not None:
+            return RETRY_SECONDS
+        return SCRUB_PAUSE_SECONDS if self._scrubbing else None
+
+    def serve(self, batch: Sequence[Job]) -> None:
+        if self._spare is not None:
+            self._try_disk()
+        elif not batch:
+            self._scrub()
+        writes = [job for job in batch if job.writes]
+        if writes:
+            self._write(writes)
+        for job in batch:
+            if not job.writes:
+                self._read(job)
+
+    def _write(self, jobs: Sequence[Job]) -> None:
+        for _ in range(2):
+            if self._spare is not None or self._disk is None:
+                break
+            try:
+                self._sync_fully(any(job.durable for job in jobs))
+                commit(self._disk, jobs)
+            except Exception as error:
+                self._lose_disk(error)
+            else:
+                return
+        self._keep_in_memory(jobs)
+
+    def _read(self, job: Job) -> None:
+        for _ in range(2):
+            job.error = self._trouble
+            tables = self._spare or self._disk
+            if tables is None:
+                break
+            job.error = None
+            try:
+                look(job, tables)
+            except Exception as error:
+                job.error = self._words(error)
+                if is_damage(error):
+                    self._lose_disk(error)
+                    continue
+            break
+        self._excuse(job)
+
+    def _keep_in_memory(self, jobs: Sequence[Job]) -> None:
+        tables = self._spare = self._spare or SpareTables(self._disk)
+        for job in jobs:
+            job.error = None
+        try:
+            commit(tables, jobs)
+        except Exception as error:
+            for job in jobs:
+                job.error = self._words(error)
+            return
+        for job in jobs:
+            if job.error is not None:
+                self._excuse(job)
+                continue
+            self._backlog.append(job.again())
+            if job.session_id is not None and job.session_id not in self._told:
+                self._told.add(job.session_id)
+                job.error = StorageError(str(self._trouble), remedy=self._trouble.remedy)
+        self._say_unsaved()
+
+    def _excuse(self, job: Job) -> None:
+        """Without a disk we cannot say that a session does not exist, only that it cannot be read."""
+        if isinstance(job.error, UnknownSession) and self._spare is not None and self._spare.beneath is None:
+            job.error = self._trouble
+
+    def _lose_disk(self, error: Exception) -> None:
+        """Go on in memory. A damaged database is mended at once, where that is possible."""
+        self._trouble = self._words(error)
+        self._needs_opening = self._disk is None or not is_passing(error)
+        if is_damage(error) and self._disk is not None:
+            self.site.suspect()
+            self._disk.db.close()
+            if self._spare is not None and self._spare.beneath is self._disk:
+                self._spare.beneath = None
+            self._disk = None
+        if self._spare is None:
+            self._spare = SpareTables(self._disk or self._read_only())
+            self._since = time.time()
+        self._next_try = time.monotonic() + RETRY_SECONDS
+        self._say_unsaved()
+        if is_damage(error):
+            if self._spare.beneath is not None:
+                self._spare.beneath.db.close()
+                self._spare.beneath = None
+            self._next_try = 0.0
+            self._try_disk()
+
+    def _try_disk(self) -> None:
+        """Write what has waited, if the disk takes it by now."""
+        if time.monotonic() < self._next_try:
+            return
+        try:
+            if self._disk is None or self._needs_opening:
+                self._open()
+            self._replay()
+        except Exception as error:
+            self._trouble = self._words(error)
+            self._needs_opening = self._disk is None or not is_passing(error)
+            self._next_try = time.monotonic() + RETRY_SECONDS
+            self._say_unsaved()
+
+    def _open(self) -> None:
+        db, notices = self.site.open()
+        previous, self._disk = self._disk, Tables(db)
+        if self._spare is not None:
+            previous, self._spare.beneath = self._spare.beneath, self._disk
+        if previous is not None:
+            previous.db.close()
+        self._scrubbing = not self.site.is_scrubbed
+        self._needs_opening = False
+        self._is_full_sync = None
+        self.generation += 1
+        self.notices = (*self.notices, *notices)
+
+    def _read_only(self) -> Tables | None:
+        """The database as it is, when it cannot be written and can be read."""
+        db = self.site.open_read_only()
+        return Tables(db) if db is not None else None
+
+    def _replay(self) -> None:
+        """Write the backlog in one commit, and leave memory."""
+        if self._disk is None or self._spare is None:
+            return
+        for job in self._backlog:
+            job.error = None
+        with self._impatient(self._disk):
+            self._sync_fully(True)
+            commit(self._disk, self._backlog)
+        refused = [job for job in self._backlog if job.error is not None]
+        if refused:
+            self.notices = (*self.notices, _refused(refused))
+        self._spare.db.close()
+        self._spare = None
+        self._backlog.clear()
+        self._told.clear()
+        self.unsaved = None
+
+    def _delete(self, tables: Tables, session_id: str) -> None:
+        if tables is self._disk:
+            self.site.mark_scrubbed(False)
+            self._scrubbing = True
+        tables.delete(session_id)
+
+    def _scrub(self) -> None:
+        """Overwrite a piece of what was deleted; at the end, empty the log of it too."""
+        if self._disk is None or not self._scrubbing:
+            return
+        job = Job(lambda tables: tables.index.scrub(), writes=True)
+        try:
+            commit(self._disk, [job])
+            if job.result is not True and not self._disk.give_back():
+                with self._impatient(self._disk):
+                    self._disk.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._scrubbing = False
+                self.site.mark_scrubbed(True)
+        except Exception as error:
+            if is_damage(error):
+                self._lose_disk(error)
+            self._scrubbing = False  # the mark stays: it is done after the next start
+
+    @contextmanager
+    def _impatient(self, tables: Tables) -> Generator[None]:
+        """Wait only a moment for other processes: turns wait behind this."""
+        tables.db.execute(f"PRAGMA busy_timeout = {SHORT_BUSY_MS}")
+        try:
+            yield
+        finally:
+            tables.db.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+
+    def _sync_fully(self, full: bool) -> None:
+        if full is not self._is_full_sync and self._disk is not None:
+            self._disk.db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._is_full_sync = full
+
+    def _words(self, error: Exception) -> StorageError:
+        if is_damage(error):
+            return damage()
+        trouble = trouble_of(error)
+        if trouble is None:
+            log.error("the session database failed", exc_info=error)
+            trouble = StorageError("The session database failed unexpectedly.", remedy="Look into the log.")
+        return trouble
+
+    def _say_unsaved(self) -> None:
+        sessions = len({job.session_id for job in self._backlog if job.session_id is not None})
+        since = time.strftime("%H:%M", time.localtime(self._since))
+        what = (
+            f"What happened since {since} in {sessions} session{'s' if sessions > 1 else ''} is"
+            if sessions
+            else "New sessions are"
+        )
+        self.unsaved = f"{self._trouble} {what} kept in memory only."
+
+
+def _refused(jobs: Sequence[Job]) -> StoreNotice:
+    sessions = sorted({job.session_id for job in jobs if job.session_id is not None})
+    return StoreNotice(
+        f"{len(jobs)} changes that waited in memory could not be saved: {jobs[0].error}",
+        f"Sessions: {', '.join(sessions)}." if sessions else "Repeat the change if it is still wanted.",
+    )

@@ -1,0 +1,112 @@
+"""`kill -9` at any moment of a turn, again and again on the same database."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.store.makers import opened
+
+from pilotfish.core.faults import find_faults
+from pilotfish.core.fold import get_messages_for_llm
+from pilotfish.core.records import FileChangeRecord
+from pilotfish.errors import UnknownSession
+
+ROUNDS = 400 if os.environ.get("PILOTFISH_LONG") else 30
+ROUNDS_A_DATABASE = 10
+PASSING = {"chunk", "state"}
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+
+
+@pytest.fixture(name="nursery")
+def _nursery() -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.store.crash_child"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process
+        if process.stdin:
+            process.stdin.close()
+
+
+def _kill_one(nursery: subprocess.Popen[str], directory: Path, seed: int, delay: float) -> list[str]:
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    nursery.stdin.write(json.dumps([str(directory), seed, delay]) + "\n")
+    nursery.stdin.flush()
+    said: list[str] = json.loads(nursery.stdout.readline())
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+async def test_nothing_acknowledged_is_lost_and_history_stays_sendable(nursery: subprocess.Popen[str], tmp_path: Path):
+    chance = random.Random(7)
+    killed = acknowledged_in_all = 0
+    while killed < ROUNDS:
+        directory = tmp_path / f"database-{killed}"
+        types: dict[tuple[str, int], str] = {}
+        acknowledged: dict[str, int] = {}
+        for _ in range(min(ROUNDS_A_DATABASE, ROUNDS - killed)):
+            # Some die while they open the database, most in the middle of their work.
+            delay = chance.choice((0.02, 0.2, 0.4)) * chance.random() + 0.001
+            for line in _kill_one(nursery, directory, killed, delay):
+                match line.split(" ", 3):
+                    case ["+", session_id, n, type_]:
+                        types[session_id, int(n)] = type_
+                    case ["!", session_id, n]:
+                        acknowledged[session_id] = max(acknowledged.get(session_id, 0), int(n))
+                    case _:
+                        raise AssertionError(line)
+            killed += 1
+            await _check(directory, types, acknowledged)
+        acknowledged_in_all += sum(acknowledged.values())
+    assert acknowledged_in_all > ROUNDS * 10  # else nothing was under load
+
+
+async def _check(directory: Path, types: dict[tuple[str, int], str], acknowledged: dict[str, int]) -> None:
+    async with opened(directory) as (ledger, _):
+        for session_id in ("a", "b", "c"):
+            try:
+                heads = await ledger.heads(session_id)
+            except UnknownSession:
+                assert session_id not in acknowledged
+                continue
+            kept = await ledger.history(session_id)
+            passing = await ledger.unfinished(session_id)
+            assert heads.n >= acknowledged.get(session_id, 0)
+
+            # No gap: every number up to the head was written, and only chunks and states may have been dropped since.
+            stored = {entry.n: entry for entry in (*kept, *passing)}
+            assert max(stored, default=0) <= heads.n
+            for n in range(1, heads.n + 1):
+                assert n in stored or types[session_id, n] in PASSING
+            # No torn record: what is there is what was meant.
+            assert {n: entry.record.type for n, entry in stored.items()} == {n: types[session_id, n] for n in stored}
+            numbers = [entry.seq for _, entry in sorted(stored.items()) if entry.seq is not None]
+            assert numbers == sorted(set(numbers))
+            assert max(numbers, default=0) <= heads.seq
+
+            records = [entry.record for entry in kept]
+            assert find_faults(get_messages_for_llm(records)) == ()
+            for record in records:
+                if isinstance(record, FileChangeRecord) and record.before:
+                    await ledger.get_blob(record.before)
+        assert ledger.notices == ()
+        assert ledger.unsaved is None
+    with sqlite3.connect(directory / "sessions.db") as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    db.close()
