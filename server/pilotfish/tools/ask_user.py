@@ -1,0 +1,32 @@
+"""ask_user: a question only the person can answer."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pilotfish.core.messages import Category
+from pilotfish.tools.tool import Args, Context, Result, Tool
+
+TITLE_CHARS = 80
+
+
+class AskUser(Args):
+    question: str = Field(min_length=1)
+    options: tuple[str, ...] = Field((), max_length=8, description="answers to choose from")
+
+
+async def run(context: Context, args: AskUser) -> Result:
+    answer = await context.ask_user(args.question, args.options)
+    if answer is None:
+        return Result(text="[not answered: go on with your best judgement, and say what you assumed]")
+    return Result(text=answer)
+
+
+TOOL = Tool(
+    name="ask_user",
+    description="Ask the user when only they can decide.",
+    args=AskUser,
+    category=Category.READ_ONLY,
+    run=run,
+    title=lambda args: f"Ask: {args.question[:TITLE_CHARS]}",
+)

@@ -1,0 +1,99 @@
+"""bash: a command, to its end or in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from pilotfish.core.messages import Category
+from pilotfish.tools.tool import Args, Context, Preview, Result, Subject, Tool
+from pilotfish.workspace.processes import Finished
+
+FIRST_LOOK = 1.0
+"""seconds a background command is watched before the model is told it runs"""
+MAX_NAMES = 20
+
+
+class Bash(Args):
+    command: str = Field(min_length=1)
+    timeout: float | None = Field(None, gt=0, le=3600, description="seconds")
+    background: bool = Field(False, description="for servers and watchers; then use bash_output")
+
+
+async def run(context: Context, args: Bash) -> Result:
+    workspace = context.workspace
+    behind = await workspace.save_own_edits()
+    if args.background:
+        return await _start(context, args, behind)
+    finished = await workspace.processes.run(
+        args.command, timeout=args.timeout or context.timeout, tell=context.progress
+    )
+    workspace.index.stale()
+    notes = (*_ending(finished), *_state(context, behind))
+    return Result(text=_joined(finished.output, notes), failed=finished.code != 0)
+
+
+async def _start(context: Context, args: Bash, behind: Sequence[Path]) -> Result:
+    job, notes = await context.workspace.processes.start(args.command, tell=context.progress)
+    await job.watched(FIRST_LOOK)
+    return Result(
+        text=_joined(await job.new_output(), (f"{job.id}: {job.state}", *notes, *_state(context, behind))),
+        failed=job.over and job.code != 0,
+    )
+
+
+def _ending(finished: Finished) -> list[str]:
+    if finished.stopped:
+        ending = f"stopped with everything it started: {finished.stopped}. For a server use background"
+    elif finished.code is not None and finished.code < 0:
+        ending = f"ended by signal {-finished.code}"
+    else:
+        ending = f"exit code {finished.code}"
+    notes = [ending, *finished.notes]
+    if finished.left is not None:
+        notes.append(f"left processes running, as {finished.left.id}: bash_output polls and stops it")
+    return notes
+
+
+def _state(context: Context, behind: Sequence[Path]) -> list[str]:
+    """What the model should know beside the output: where it is, and which of its files moved on."""
+    workspace = context.workspace
+    notes: list[str] = []
+    if workspace.processes.cwd != workspace.processes.home:
+        notes.append(f"working directory: {workspace.relative(workspace.processes.cwd)}")
+    if behind:
+        notes.append(f"commands do not see unsaved text of {_names(context, behind)}")
+    if changed := workspace.changed_since_read():
+        notes.append(f"changed since you read them: {_names(context, changed)}")
+    return notes
+
+
+def _names(context: Context, paths: Sequence[Path]) -> str:
+    names = [context.workspace.relative(path) for path in paths[:MAX_NAMES]]
+    return ", ".join(names) + (f" and {len(paths) - MAX_NAMES} more" if len(paths) > MAX_NAMES else "")
+
+
+def _joined(output: str, notes: Sequence[str]) -> str:
+    body = output.rstrip("\n")
+    return "\n".join(([body] if body else []) + [f"[{note}]" for note in notes])
+
+
+async def preview(context: Context, args: Bash) -> Preview:
+    return Preview(kind="command", command=args.command, cwd=str(context.workspace.processes.cwd))
+
+
+TOOL = Tool(
+    name="bash",
+    description=(
+        "Run a bash command. No terminal, no input. The working directory is kept. "
+        "Prefer the other tools for reading, searching and editing files."
+    ),
+    args=Bash,
+    category=Category.EXECUTE,
+    run=run,
+    title=lambda args: f"Run {args.command}",
+    subject=lambda args: Subject(command=args.command),
+    preview=preview,
+)

@@ -1,0 +1,42 @@
+"""diagnostics: what the editor's language servers find wrong."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pilotfish.core.messages import Category
+from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
+from pilotfish.workspace.languages import find_problems
+
+MAX_SHOWN = 100
+
+
+class Diagnostics(Args):
+    path: str | None = Field(None, description="a file; without it all open ones")
+
+
+async def run(context: Context, args: Diagnostics) -> Result:
+    path = None if args.path is None else context.path(args.path)
+    problems = await find_problems(context.workspace, path)
+    if not problems:
+        return Result(text="No problems found.")
+    lines = [
+        f"{context.workspace.relative(problem.path)}:{problem.line}: {problem.severity}: {problem.message}"
+        + (f" [{problem.source}]" if problem.source else "")
+        for problem in problems[:MAX_SHOWN]
+    ]
+    if len(problems) > MAX_SHOWN:
+        lines.append(f"[{MAX_SHOWN} of {len(problems)}, the gravest first]")
+    return Result(text="\n".join(lines))
+
+
+TOOL = Tool(
+    name="diagnostics",
+    description="Errors and warnings from the editor's language servers.",
+    args=Diagnostics,
+    category=Category.READ_ONLY,
+    run=run,
+    title=lambda args: f"Check {args.path or 'open files'}",
+    subject=lambda args: Subject(touches=(Touch(path=args.path, access="read"),) if args.path else ()),
+    repeatable=True,
+)

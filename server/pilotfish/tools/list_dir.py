@@ -1,0 +1,57 @@
+"""list_dir: what is in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic import Field
+
+from pilotfish.core.messages import Category, Location
+from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
+from pilotfish.workspace.ignore import IgnoreRules
+from pilotfish.workspace.listing import list_folder
+
+MAX_ENTRIES = 500
+
+
+class ListDir(Args):
+    path: str = "."
+    depth: int = Field(1, ge=1, le=5)
+
+
+async def run(context: Context, args: ListDir) -> Result:
+    place = context.workspace.resolve(args.path)
+    folder = context.path(args.path)
+    rules = IgnoreRules(place.root or folder)
+    listing = await asyncio.to_thread(list_folder, folder, rules, depth=args.depth, limit=MAX_ENTRIES)
+    lines = [f"{context.workspace.relative(folder)}/"]
+    for entry in listing.entries:
+        notes = [note for note in (entry.note, "ignored" if entry.ignored else "") if note]
+        name = entry.name.replace("\n", "\\n")
+        lines.append("  " * (entry.depth + 1) + name + entry.kind + (f"  ({', '.join(notes)})" if notes else ""))
+    if not listing.entries:
+        lines.append("  (empty)")
+    if listing.more:
+        lines.append(f"[only the first {MAX_ENTRIES} entries; list a folder below, or use glob]")
+    return Result(text="\n".join(lines))
+
+
+def subject(args: ListDir) -> Subject:
+    return Subject(touches=(Touch(path=args.path, access="read"),))
+
+
+def locations(context: Context, args: ListDir) -> tuple[Location, ...]:
+    return (Location(uri=context.workspace.resolve(args.path).path.as_uri()),)
+
+
+TOOL = Tool(
+    name="list_dir",
+    description="List a folder. Ignored entries are named, not entered.",
+    args=ListDir,
+    category=Category.READ_ONLY,
+    run=run,
+    title=lambda args: f"List {args.path}",
+    subject=subject,
+    locations=locations,
+    repeatable=True,
+)

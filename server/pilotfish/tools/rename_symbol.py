@@ -1,0 +1,90 @@
+"""rename_symbol: a name changed everywhere, as the language server knows it; in every file or in none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from pilotfish.core.messages import Category, Location
+from pilotfish.errors import PilotfishError, Refused, ToolError
+from pilotfish.tools.tool import (
+    Args,
+    Context,
+    FileChange,
+    FilePreview,
+    Preview,
+    Result,
+    Subject,
+    Tool,
+    Touch,
+)
+from pilotfish.workspace.drafts import Edit
+from pilotfish.workspace.languages import rename
+from pilotfish.workspace.matching import Replacement
+
+
+class RenameSymbol(Args):
+    path: str
+    line: int = Field(ge=1)
+    name: str = Field(min_length=1, description="as it stands in that line")
+    new_name: str = Field(min_length=1)
+
+
+async def run(context: Context, args: RenameSymbol) -> Result:
+    workspace = context.workspace
+    changes: list[FileChange] = []
+    diffs: list[str] = []
+    try:
+        for path, intent in (await _intents(context, args)).items():
+            edited = await workspace.apply(path, intent, context.approved)
+            diffs.append(edited.diff)
+            if edited.change is not None:
+                changes.append(edited.change)
+    except PilotfishError as error:
+        kept = (await workspace.undo(changes)).refused if changes else ()
+        if kept:
+            names = ", ".join(workspace.relative(refusal.path) for refusal in kept)
+            raise ToolError(f"Renaming stopped ({error}), and these files keep the new name: {names}") from error
+        raise ToolError(f"Nothing was renamed: {error}") from error
+    head = f"Renamed {args.name} to {args.new_name} in {len(changes)} files."
+    return Result(text="\n".join([head, *diffs]), diff="\n".join(diffs), changes=tuple(changes))
+
+
+async def preview(context: Context, args: RenameSymbol) -> Preview:
+    drafts = [await context.workspace.preview(path, intent) for path, intent in (await _intents(context, args)).items()]
+    return Preview(
+        kind="diff",
+        files=tuple(
+            FilePreview(path=draft.path, before=draft.before, after=draft.after, version=draft.version)
+            for draft in drafts
+        ),
+    )
+
+
+async def _intents(context: Context, args: RenameSymbol) -> dict[Path, Edit]:
+    texts = await rename(context.workspace, context.path(args.path), args.line, args.name, args.new_name)
+    for path in texts:
+        if not context.workspace.resolve(str(path)).inside:
+            raise Refused(f"the rename reaches {path}, outside the workspace")
+    return {
+        path: Edit((Replacement(old=before, new=after),)) for path, (before, after) in texts.items() if before != after
+    }
+
+
+def locations(context: Context, args: RenameSymbol) -> tuple[Location, ...]:
+    uri = context.workspace.resolve(args.path).path.as_uri()
+    return (Location(uri=uri, range=(args.line - 1, 0, args.line - 1, 0)),)
+
+
+TOOL = Tool(
+    name="rename_symbol",
+    description="Rename a symbol everywhere by the language server.",
+    args=RenameSymbol,
+    category=Category.WRITE,
+    run=run,
+    title=lambda args: f"Rename {args.name} to {args.new_name}",
+    subject=lambda args: Subject(touches=(Touch(path=args.path, access="write"),)),
+    preview=preview,
+    locations=locations,
+)

@@ -1,0 +1,29 @@
+"""research_codebase: a question for a read-only subagent."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from pilotfish.core.messages import Category
+from pilotfish.tools.tool import Args, Context, Result, Tool
+
+TITLE_CHARS = 80
+
+
+class ResearchCodebase(Args):
+    question: str = Field(min_length=1, description="self-contained: the helper knows nothing of this conversation")
+
+
+async def run(context: Context, args: ResearchCodebase) -> Result:
+    return Result(text=await context.research(args.question, context.progress))
+
+
+TOOL = Tool(
+    name="research_codebase",
+    description="Have a helper with read-only tools explore the codebase and report. For broad questions.",
+    args=ResearchCodebase,
+    category=Category.RESEARCH,
+    run=run,
+    title=lambda args: f"Research: {args.question[:TITLE_CHARS]}",
+    repeatable=True,
+)

@@ -1,0 +1,234 @@
+"""Where a command runs: its environment, and a bubblewrap sandbox where there is one.
+
+Promises: no secret of the user's environment reaches a command; git asks nobody, pages nothing, and does not run
+programs that a repository's own settings name for reading it. Hooks stay: a commit is expected to run them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SECRET_NAME = re.compile(
+    r"(?:api|access|private|signing|encryption|account|storage|deploy|service)_?key|secret|token|passw|passphrase"
+    r"|credential|cookie|webhook|connection_?string|database_url|redis_url|mongo\w*_ur[il]|amqp_url|_dsn$|_key$|_pat$"
+    r"|_auth$|^auth_|_pass$|^pgpass",
+    re.IGNORECASE,
+)
+"""Names whose values are not for commands. `SSH_AUTH_SOCK` names a socket, not a secret, and is kept."""
+
+HARMLESS = frozenset({"SSH_AUTH_SOCK", "XDG_SESSION_COOKIE", "COLORFGBG"})
+
+SHELL_HOOKS = re.compile(
+    r"BASH_ENV|ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|CDPATH|GLOBIGNORE|BASH_FUNC_.*|BASH_XTRACEFD|IFS"
+    r"|PILOTFISH_.*|ELECTRON_RUN_AS_NODE|VSCODE_.*|GIT_(?:ASKPASS|DIR|WORK_TREE|INDEX_FILE|CONFIG.*|EXTERNAL_DIFF"
+    r"|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR)|SSH_ASKPASS.*|RIPGREP_CONFIG_PATH"
+)
+"""What would run code at a shell's start, or belongs to the server itself."""
+
+QUIET = {
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+    "PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "EDITOR": "true",
+    "VISUAL": "true",
+    "PYTHONUNBUFFERED": "1",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "true",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "SSH_ASKPASS_REQUIRE": "never",
+}
+"""Nobody sits at a terminal: nothing may page, prompt or open an editor."""
+
+GIT_SETTINGS = (
+    ("core.fsmonitor", "false"),
+    ("core.pager", "cat"),
+    ("core.askPass", ""),
+    ("log.showSignature", "false"),
+    ("protocol.ext.allow", "never"),
+)
+"""Stronger than a repository's own: each of these names a program that reading a repository would run. Those whose
+names are a repository's to choose are in `repository.py`."""
+
+SSH = "ssh -oBatchMode=yes"
+
+IDENTITY_FILE = ".gitconfig"
+
+HIDDEN_FOLDERS = ("/run/user", "/var/tmp")  # noqa: S108 - hidden, not used
+"""The user's session sockets, and what others left lying about."""
+
+MASKED_SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
+"""Who may speak to these may do anything on the machine."""
+
+TOOL_FOLDERS = (
+    ".asdf", ".bun", ".cargo", ".deno", ".dotnet", ".fnm", ".ghcup", ".gradle", ".jenv", ".juliaup", ".local/bin",
+    ".local/lib", ".local/pipx", ".local/share/fnm", ".local/share/mise", ".local/share/pnpm", ".local/share/uv",
+    ".m2/repository",
+    ".nix-profile", ".nodenv", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".rye", ".sdkman", ".volta", "go",
+)  # fmt: skip
+"""Of a hidden home these stay readable: compilers and package managers live there."""
+
+MASKED_FILES = (".cargo/credentials", ".cargo/credentials.toml", ".gradle/gradle.properties")
+"""Of those, what holds keys."""
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a command is given of the user's environment."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in HARMLESS or not (SECRET_NAME.search(name) or SHELL_HOOKS.fullmatch(name))
+    }
+    kept |= QUIET
+    kept.setdefault("GIT_SSH_COMMAND", SSH)
+    kept |= git_settings(GIT_SETTINGS)
+    if not any(kept.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
+        kept["LC_CTYPE"] = "C.UTF-8"
+    return kept
+
+
+def git_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings of git as an environment: they are stronger than any file's."""
+    named = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (key, value) in enumerate(settings):
+        named |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """How commands are confined. `reason` says why they are not, when `bwrap` is None."""
+
+    bwrap: str | None
+    reason: str = ""
+    network: bool = True
+    home: Path | None = None
+    identity: str = ""
+    """the user's name and address for commits, as git's configuration; the rest of it is hidden with the home"""
+
+    @property
+    def words(self) -> str:
+        """for the status page and the model"""
+        if self.bwrap is None:
+            return f"no sandbox: {self.reason}"
+        return f"bubblewrap: workspace writable, home hidden, network {'on' if self.network else 'off'}"
+
+    def environment(self, scratch: Path) -> dict[str, str]:
+        """What a command needs to know of its confinement."""
+        if self.bwrap is None:
+            return {}
+        (scratch / IDENTITY_FILE).write_text(self.identity)
+        return {"GIT_CONFIG_GLOBAL": f"/tmp/{IDENTITY_FILE}", "TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
+
+    def wrap(self, argv: Sequence[str], *, roots: Sequence[Path], cwd: Path, scratch: Path) -> list[str]:
+        """The command line that runs `argv` inside. `scratch` is what it sees as /tmp, kept between commands."""
+        if self.bwrap is None:
+            return list(argv)
+        binds: list[str] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        binds += ["--bind", str(scratch), "/tmp"]  # noqa: S108 - the sandbox's own
+        for folder in HIDDEN_FOLDERS:
+            if Path(folder).is_dir():
+                binds += ["--tmpfs", folder]
+        for socket in MASKED_SOCKETS:
+            if Path(socket).exists():
+                binds += ["--ro-bind", "/dev/null", socket]
+        binds += self._home_binds()
+        for root in roots:
+            binds += ["--bind", str(root), str(root)]
+        for git in filter(None, map(git_folder, roots)):
+            if not any(git.is_relative_to(root) for root in roots):
+                binds += ["--bind", str(git), str(git)]
+            for guarded in (git / "hooks", git / "config"):
+                # What the user's own git would run or obey later is not the agent's to write.
+                if guarded.exists():
+                    binds += ["--ro-bind", str(guarded), str(guarded)]
+        confine = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--chdir", str(cwd)]
+        if not self.network:
+            confine.append("--unshare-net")
+        return [self.bwrap, *binds, *confine, "--", *argv]
+
+    def _home_binds(self) -> list[str]:
+        home = self.home
+        if home is None or not home.is_dir() or home == Path("/"):
+            return []
+        binds = ["--tmpfs", str(home)]
+        for folder in TOOL_FOLDERS:
+            if (home / folder).exists():
+                binds += ["--ro-bind", str(home / folder), str(home / folder)]
+        for file in MASKED_FILES:
+            if (home / file).exists():
+                binds += ["--ro-bind", "/dev/null", str(home / file)]
+        return binds
+
+
+def no_sandbox(reason: str) -> Sandbox:
+    return Sandbox(bwrap=None, reason=reason)
+
+
+@functools.cache
+def find_sandbox(network: bool = True) -> Sandbox:
+    """The sandbox of this machine, tried once: bubblewrap may be installed and yet not allowed to work. Blocking."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        return no_sandbox("bubblewrap is not installed")
+    trial = Sandbox(bwrap=bwrap, network=network, home=_home(), identity=_identity())
+    probe = trial.wrap(["true"], roots=(), cwd=Path("/"), scratch=Path("/tmp"))  # noqa: S108 - only `true` runs
+    try:
+        done = subprocess.run(probe, capture_output=True, timeout=5, check=False, env={"PATH": os.defpath})
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return no_sandbox(f"bubblewrap does not start ({type(error).__name__})")
+    if done.returncode != 0:
+        why = done.stderr.decode(errors="replace").strip().splitlines()
+        return no_sandbox(f"bubblewrap does not work here ({why[0] if why else f'exit code {done.returncode}'})")
+    return trial
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def _identity() -> str:
+    lines = ["[user]"]
+    for key in ("name", "email"):
+        try:
+            done = subprocess.run(
+                ["git", "config", "--global", f"user.{key}"],  # noqa: S607 - the user's own git
+                capture_output=True,
+                timeout=5,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        value = done.stdout.decode(errors="replace").strip().replace("\\", "\\\\").replace('"', '\\"')
+        if value and "\n" not in value:
+            lines.append(f'\t{key} = "{value}"')
+    return "\n".join(lines) + "\n"
+
+
+def git_folder(root: Path) -> Path | None:
+    """Where a root's repository keeps its own files; in a linked worktree that is elsewhere."""
+    git = root / ".git"
+    if git.is_dir():
+        return git
+    try:
+        pointer = git.read_text().removeprefix("gitdir:").strip()
+        inner = (root / pointer).resolve()
+        common = inner / "commondir"
+        return (inner / common.read_text().strip()).resolve() if common.exists() else inner
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,121 @@
+"""Which files are sensitive, and why in a word or two.
+
+Two kinds: those that tell a secret when they are read, and those that do something when they are changed (they start
+with the shell, the editor, git, a build server, or they instruct agents). Names are compared as a forgiving file system
+would compare them: without case, without invisible characters, without trailing dots.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    why: str
+    secret: bool
+    """reading it tells a secret"""
+
+
+def mark_of(paths: Iterable[Path], home: Path) -> Mark | None:
+    """The gravest mark of a file that goes by these names."""
+    found: Mark | None = None
+    house = _plain(home)
+    for path in paths:
+        name = _plain(path)
+        at_home = name[len(house) :] if name.startswith(f"{house}/") else None
+        for mark, pattern, only_home in _TABLE:
+            subject = at_home if only_home else name
+            if subject is not None and pattern.search(subject) and not _PUBLIC.search(name):
+                if mark.secret:
+                    return mark
+                found = found or mark
+    return found
+
+
+def _plain(path: Path) -> str:
+    return "/".join(_plain_name(part) for part in path.parts)
+
+
+def _plain_name(name: str) -> str:
+    if name.isascii():
+        plain = name
+    else:
+        signs = unicodedata.normalize("NFKC", name)
+        plain = "".join(sign for sign in signs if unicodedata.category(sign) not in ("Cf", "Mn", "Me"))
+    return plain.casefold().partition(":")[0].rstrip(". ") or name
+
+
+def _pattern(globs: str) -> re.Pattern[str]:
+    """`*` is within a name, `x/**` is x and all below it; a pattern may begin at any directory."""
+    choices: list[str] = []
+    for glob in globs.split():
+        escaped = re.escape(glob).replace(r"/\*\*", "(?:/.*)?").replace(r"\*", "[^/]*")
+        choices.append(re.sub(r"\\\{(.*?)\\\}", lambda match: f"(?:{match[1].replace(',', '|')})", escaped))
+    return re.compile(f"(?:^|/)(?:{'|'.join(choices)})$")
+
+
+_DATA = "{json,yaml,yml,toml,ini,xml,txt,csv,env,properties,conf,cfg,enc,plist}"
+_TELLS_SECRETS = {
+    "environment file, often with secrets": ".env* *.env",
+    "private key": """
+        id_{rsa,dsa,ecdsa,ed25519}* *.{pem,key,ppk,p12,pfx,p8,jks,keystore,kdb,kdbx,gpg}""",
+    "key store": ".ssh/** .gnupg/** .password-store/**",
+    "cloud credentials": ".aws/** .azure/** .kube/** .oci/** gcloud/** service{-,_,}account*.json",
+    "credentials": f"""
+        {{credentials,credential,.credentials,.secrets}} {{credentials,credential,secrets,secret}}.{_DATA}
+        .git-credentials .netrc _netrc .pgpass .my.cnf .npmrc .yarnrc .yarnrc.yml .pypirc .htpasswd .vault-token
+        .vault_token .terraformrc .dockercfg .docker/config.json gh/hosts.yml .s3cfg .boto auth.json token.json
+        client_secret*.json .cargo/credentials* .git/config .gitconfig""",
+    "infrastructure state with secrets": "*.tfstate *.tfstate.* *.tfvars *.tfvars.json",
+}
+_DOES_SOMETHING = {
+    "git internals": ".git/** git~1/** .gitmodules .gitattributes",
+    "runs on commit": """
+        .husky/** .githooks/** .pre-commit-config.{yaml,yml} lefthook.{yaml,yml} .lefthook/**""",
+    "shell start-up file": """
+        .{bash,zsh,ksh,csh,tcsh}rc .bash_{profile,login,logout,aliases} .profile .login .zshenv .zprofile .zlogin
+        .zlogout .xprofile .xinitrc .xsessionrc .inputrc fish/config.fish fish/conf.d/** fish/functions/**
+        *profile.ps1""",
+    "editor settings": """
+        .vscode/** .idea/** .zed/** .fleet/** .helix/** .devcontainer/** .devcontainer.json *.code-workspace .exrc
+        .vimrc .nvimrc .nvim.lua .dir-locals.el *.sublime-{project,workspace}""",
+    "instructs agents": """
+        {agents,agent,claude,gemini,copilot-instructions,skill}{,.local,.override}.md .mcp.json mcp.json
+        .{pilotfish,claude,cursor,codex,gemini,continue,roo,kiro,windsurf,aider,goose}/** .pilotfishignore
+        .{cursorrules,windsurfrules,clinerules,goosehints}/** .github/{instructions,prompts,agents}/**""",
+    "runs on a build server": """
+        .github/{workflows,actions}/** .gitlab-ci.yml .gitlab/ci/** .circleci/** .buildkite/** .travis.yml
+        {azure,bitbucket}-pipelines.{yml,yaml} jenkinsfile* .drone.yml .ci/** .woodpecker/** .woodpecker.{yml,yaml}
+        {.,}appveyor.yml .teamcity/** .cirrus.yml""",
+}
+_TELLS_SECRETS_AT_HOME = {
+    "keys and passwords of programs": """
+        library/keychains/** .local/share/keyrings/** .mozilla/** .thunderbird/** .config/hub
+        .config/{google-chrome,chromium,bravesoftware,gh,op}/**""",
+    "history of commands": ".*_history .histfile .lesshst",
+}
+_DOES_SOMETHING_AT_HOME = {
+    "starts with the session": """
+        library/launchagents/** .config/{autostart,systemd}/** .local/share/systemd/**""",
+    "settings of other programs": """
+        .config/** library/preferences/** library/application*support/** appdata/** .local/bin/** bin/**""",
+}
+
+
+def _rows(table: dict[str, str], *, secret: bool, home: bool) -> list[tuple[Mark, re.Pattern[str], bool]]:
+    return [(Mark(why, secret), _pattern(globs), home) for why, globs in table.items()]
+
+
+_TABLE = (
+    *_rows(_TELLS_SECRETS, secret=True, home=False),
+    *_rows(_TELLS_SECRETS_AT_HOME, secret=True, home=True),
+    *_rows(_DOES_SOMETHING, secret=False, home=False),
+    *_rows(_DOES_SOMETHING_AT_HOME, secret=False, home=True),
+)
+_PUBLIC = re.compile(r"(?:^|/)[^/]*\.pub$")
+"""the public half of a key pair"""

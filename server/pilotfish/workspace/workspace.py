@@ -1,0 +1,369 @@
+"""The workspace of one session: the only door to files and processes.
+
+Hides: whether a file is open in an editor, its encoding and line ends, who else is writing to it. Promises:
+- what is read is what the user sees;
+- nothing is written over text that nobody has read: edits are rebased over it or refused;
+- what was approved is exactly what runs, or nothing is;
+- what a turn changed can be put back, except where others have moved on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+from pilotfish.errors import PilotfishError, StaleEdit, ToolError
+from pilotfish.workspace import disk as disks
+from pilotfish.workspace.changes import FileChange, Refusal, Step, Undone, steps
+from pilotfish.workspace.clock import Clock
+from pilotfish.workspace.disk import Window
+from pilotfish.workspace.drafts import Draft, Edit, Intent, Restore, Rewrite, draft, holds
+from pilotfish.workspace.edits import count, unified_diff
+from pilotfish.workspace.index import Index
+from pilotfish.workspace.known import Known
+from pilotfish.workspace.paths import Place, resolve
+from pilotfish.workspace.port import Buffer, Editor
+from pilotfish.workspace.processes import Processes
+from pilotfish.workspace.view import View, Views
+from pilotfish.workspace.writer import Writer, Written, lock, make_draft
+
+CANCEL_GRACE = 1.0  # seconds a cancelled call waits for a write that has begun
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """An edit that was made."""
+
+    change: FileChange | None
+    """None: the file was so already"""
+    diff: str
+    """what was really changed"""
+    saved: bool
+    """the disk holds it too"""
+    notes: tuple[str, ...]
+    """what the model should hear of it"""
+
+
+class Workspace:
+    """One per session: it keeps what the model has read and the processes it started."""
+
+    def __init__(
+        self, roots: Sequence[Path], editor: Editor, *, home: Path | None = None, clock: Clock | None = None
+    ) -> None:
+        self.roots = tuple(dict.fromkeys(Path(root).resolve() for root in roots))
+        self._editor = editor
+        self._home = (home or Path.home()).resolve()
+        clock = clock or Clock()
+        self._views = Views(editor, clock)
+        self._writer = Writer(editor, self._views, clock)
+        self._known = Known()
+        self._unclaimed: list[FileChange] = []
+        self._running: set[asyncio.Task[Any]] = set()
+
+    @cached_property
+    def processes(self) -> Processes:
+        return Processes(self.roots)
+
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.roots)
+
+    @property
+    def editor(self) -> Editor:
+        return self._editor
+
+    # -- looking -----------------------------------------------------------------------------------------------
+
+    def resolve(self, text: str) -> Place:
+        """Where a path leads. Outside and sensitive places are named as such, not refused: policy judges."""
+        return resolve(text, self.roots, self._home)
+
+    def relative(self, path: Path) -> str:
+        """The path as people and models read it: from its root, with the root's name when there are several."""
+        for root in self.roots:
+            if path.is_relative_to(root):
+                inner = path.relative_to(root)
+                return (Path(root.name) / inner if len(self.roots) > 1 else inner).as_posix()
+        return str(path)
+
+    def open_documents(self) -> Sequence[Buffer]:
+        """What the editor holds open."""
+        return self._editor.buffers()
+
+    async def read(self, path: Path) -> View:
+        """The file as the user sees it, for the model: it is remembered what the model knows of it."""
+        view = await self.look(path)
+        self.learn(view)
+        return view
+
+    def learn(self, view: View, lines: range | None = None) -> None:
+        """The model was shown this view, or only these of its lines (counting from 1)."""
+        self._known.learn(view, lines)
+
+    async def look(self, path: Path) -> View:
+        """The file as the user sees it, for the program: the model learns nothing by it."""
+        view = await self._views.look(path)
+        if view is None:
+            raise ToolError(self._missing(path))
+        return view
+
+    async def read_window(self, path: Path, first: int, count: int) -> Window:
+        """Lines of a file that is too big to be read (`TooBig`), as they are on disk; the model may not edit it."""
+        return await asyncio.to_thread(disks.window, path, first, count)
+
+    def changed_since_read(self) -> tuple[Path, ...]:
+        """Files that are no longer as the model knows them. Each new state of a file is named once."""
+        return self._known.changed(self._views)
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    async def preview(self, path: Path, intent: Rewrite | Edit) -> Draft:
+        """What `apply` would do now."""
+        await self._writer.hold(path)
+        return await make_draft(await self._views.look(path), self._drafter(path, intent))
+
+    async def apply(
+        self, path: Path, intent: Rewrite | Edit, approved: Mapping[str, str] = MappingProxyType({})
+    ) -> Edited:
+        """Make an edit against the text the model read, over what others did since. All of it or nothing.
+
+        `approved` (path → `Draft.version`) binds it: it then does exactly what the preview showed, or is refused."""
+        version = approved.get(str(path), "") if approved else None
+        return await self._whole(self._apply(path, intent, version))
+
+    async def delete(self, path: Path) -> FileChange:
+        """Delete a file; never one with unsaved text."""
+        return await self._whole(self._delete(path))
+
+    async def rename(self, old: Path, new: Path) -> FileChange:
+        """Move a file; never onto another, never one with unsaved text."""
+        return await self._whole(self._rename(old, new))
+
+    async def undo(self, changes: Sequence[FileChange], dry_run: bool = False) -> Undone:
+        """Put back what these changes (of one turn, in order) did, except in files that were changed since."""
+        return await self._whole(self._take(changes, "undo", dry_run=dry_run))
+
+    async def redo(self, changes: Sequence[FileChange], dry_run: bool = False) -> Undone:
+        """Do these changes again after an undo, except in files that were changed since."""
+        return await self._whole(self._take(changes, "redo", dry_run=dry_run))
+
+    async def save_own_edits(self) -> tuple[Path, ...]:
+        """Before a command: save what only the agent made dirty. Gives the files whose disk text is still behind."""
+        return await self._writer.save_own_edits()
+
+    def take_unclaimed(self) -> tuple[FileChange, ...]:
+        """Changes that were made although their call was cancelled meanwhile; each is given once."""
+        taken, self._unclaimed = tuple(self._unclaimed), []
+        return taken
+
+    async def aclose(self) -> None:
+        for task in tuple(self._running):
+            await asyncio.wait((task,), timeout=CANCEL_GRACE)
+            task.cancel()
+        if "processes" in self.__dict__:
+            await self.processes.aclose()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    async def _apply(self, path: Path, intent: Rewrite | Edit, approved: str | None) -> Edited:
+        async with lock(path):
+            written = await self._writer.write(path, self._drafter(path, intent, approved))
+            edited = await asyncio.to_thread(_edited, written, path, self.relative(path))
+            if edited.change is not None:
+                self._known.wrote(path, written.after)
+            return edited
+
+    def _drafter(self, path: Path, intent: Intent, approved: str | None = None) -> Callable[[View | None], Draft]:
+        base = self._known.text(path)
+        unseen = self._known.unseen(path) if isinstance(intent, Rewrite) else ()
+        first: list[str] = []
+
+        def drafted(view: View | None) -> Draft:
+            if unseen and view is not None:
+                rest = ", ".join(f"{lines.start}-{lines.stop - 1}" for lines in unseen[:5])
+                raise ToolError(f"of {path} you have not read lines {rest}; read them first, or use update_file")
+            # After a first look the edit is against what was seen then, even if the model had read nothing.
+            made = draft(path, intent, base if base is not None or not first else first[0], view)
+            if view is not None:
+                first.append(view.text)
+            if approved is not None and made.version != approved:
+                raise StaleEdit(f"{path} has moved on since this edit was shown and approved; nothing was written")
+            return made
+
+        return drafted
+
+    async def _delete(self, path: Path) -> FileChange:
+        async with lock(path):
+            await self._writer.hold(path)
+            view = await self.look(path)
+            await self._writer.delete(path, view)
+            self._known.forget(path)
+            return _deleted(path, view)
+
+    async def _rename(self, old: Path, new: Path) -> FileChange:
+        async with AsyncExitStack() as stack:
+            for path in sorted({old, new}):
+                await stack.enter_async_context(lock(path))
+            await self._writer.hold(old)
+            view = await self.look(old)
+            await self._writer.rename(old, new, view)
+            self._known.move(old, new)
+            return _renamed(old, new, view.data, view.data)
+
+    async def _take(
+        self, changes: Sequence[FileChange], direction: Literal["undo", "redo"], *, dry_run: bool
+    ) -> Undone:
+        planned, refused = steps(changes, direction)
+        done: list[FileChange] = []
+        refusals = list(refused)
+        for step in planned:
+            try:
+                done.append(await (self._try_step(step) if dry_run else self._step(step)))
+            except (PilotfishError, OSError) as error:
+                refusals.append(Refusal(step.path, str(error)))
+        return Undone(tuple(done), tuple(refusals))
+
+    async def _try_step(self, step: Step) -> FileChange:
+        """What the step would do; refused as the step itself would be."""
+        await self._writer.hold(step.path)
+        view = await self._views.look(step.path)
+        if step.then is None:
+            self._check_removable(step, view)
+        elif step.path == step.target:
+            draft(step.path, Restore(step.then, step.now), None, view)
+        elif not holds(view, step.now) or (view and view.dirty):
+            raise StaleEdit(f"{step.path} has been changed since")
+        elif step.target.exists():
+            raise ToolError(f"{step.target} exists already; nothing is overwritten")
+        in_place = step.path == step.target and step.then is not None
+        return _step_change(step, via=view.source if view and in_place else "disk")
+
+    async def _step(self, step: Step) -> FileChange:
+        async with AsyncExitStack() as stack:
+            for path in sorted({step.path, step.target}):
+                await stack.enter_async_context(lock(path))
+            await self._writer.hold(step.path)
+            view = await self._views.look(step.path)
+            if step.then is None:
+                self._check_removable(step, view)
+                if view is not None:
+                    await self._writer.delete(step.path, view)
+                return _step_change(step, via="disk")
+            if step.path != step.target:
+                if view is None or not holds(view, step.now):
+                    raise StaleEdit(f"{step.path} has been changed since")
+                await self._writer.rename(step.path, step.target, view)
+                if step.now == step.then:
+                    return _step_change(step, via="disk")
+            intent = Restore(step.then, step.now)
+            written = await self._writer.write(step.target, self._drafter(step.target, intent))
+            return _step_change(step, via=written.via)
+
+    def _check_removable(self, step: Step, view: View | None) -> None:
+        if not holds(view, step.now):
+            raise StaleEdit(f"{step.path} has been changed since" if view else f"{step.path} has been deleted since")
+        if view is not None and view.dirty:
+            raise StaleEdit(f"{step.path} has unsaved text in the editor")
+
+    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to its end even if the caller is cancelled: a write that has begun is finished and accounted for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(self._claim)
+            await asyncio.wait((task,), timeout=CANCEL_GRACE)
+            raise
+
+    def _claim(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            return
+        match task.result():
+            case Edited(change=FileChange() as change) | (FileChange() as change):
+                self._unclaimed.append(change)
+            case Undone(done=done):
+                self._unclaimed += done
+            case _:
+                pass
+
+    def _missing(self, path: Path) -> str:
+        near = disks.similar_names(path)
+        hint = f" Did you mean {', '.join(self.relative(other) for other in near)}?" if near else ""
+        return f"{self.relative(path)} does not exist.{hint}"
+
+
+def _edited(written: Written, path: Path, name: str) -> Edited:
+    """Takes a while for a long text: not for the event loop."""
+    return Edited(
+        change=_change_of(written, path),
+        diff=unified_diff(written.draft.before or "", written.after, name),
+        saved=written.saved,
+        notes=written.notes,
+    )
+
+
+def _change_of(written: Written, path: Path) -> FileChange | None:
+    before = written.draft.view
+    old = before.data if before else None
+    if before is not None and before.text == written.after and (before.source == "buffer" or old == written.data):
+        return None
+    added, removed = count(written.draft.before or "", written.after)
+    return FileChange(
+        path=path,
+        change="edited" if before else "created",
+        before=old,
+        after=written.data,
+        added=added,
+        removed=removed,
+        via=written.via,
+    )
+
+
+def _deleted(path: Path, view: View) -> FileChange:
+    removed = count(view.text, "")[1]
+    return FileChange(path=path, change="deleted", before=view.data, after=None, added=0, removed=removed, via="disk")
+
+
+def _renamed(old: Path, new: Path, before: bytes, after: bytes) -> FileChange:
+    return FileChange(
+        path=new, change="renamed", before=before, after=after, added=0, removed=0, via="disk", old_path=old
+    )
+
+
+def _step_change(step: Step, via: Literal["buffer", "disk"]) -> FileChange:
+    old, new = (_text(step.now), _text(step.then))
+    added, removed = count(old, new)
+    kind: Literal["created", "edited", "deleted", "renamed"] = "edited"
+    if step.now is None:
+        kind = "created"
+    elif step.then is None:
+        kind = "deleted"
+    elif step.path != step.target:
+        kind = "renamed"
+    return FileChange(
+        path=step.target,
+        change=kind,
+        before=step.now,
+        after=step.then,
+        added=added,
+        removed=removed,
+        via=via,
+        old_path=step.path if step.path != step.target else None,
+    )
+
+
+def _text(data: bytes | None) -> str:
+    from pilotfish.workspace.drafts import decode_or_none
+    from pilotfish.workspace.text import unify
+
+    return unify(decode_or_none(data) or "") if data else ""

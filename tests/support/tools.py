@@ -1,0 +1,107 @@
+"""Running a tool as a call would: real workspace, real files; what it tells is kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pilotfish.core.records import PlanEntry
+from pilotfish.tools.tool import A, Context, Result, Tool
+from pilotfish.workspace.port import Buffer, Hunk, NoEditor, Saved
+from pilotfish.workspace.workspace import Workspace
+
+
+class FakeEditor(NoEditor):
+    """Documents that are only open: nothing can be edited through it. Answers queries from a table."""
+
+    def __init__(self) -> None:
+        self.open: dict[Path, Buffer] = {}
+        self.answers: dict[str, Any] = {}
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    def type_in(self, path: Path, text: str, version: int = 2) -> None:
+        self.open[path] = Buffer(path=path, text=text, version=version, dirty=True)
+
+    def buffer(self, path: Path) -> Buffer | None:
+        return self.open.get(path)
+
+    def buffers(self) -> Sequence[Buffer]:
+        return tuple(self.open.values())
+
+    async def apply(self, path: Path, version: int, hunks: Sequence[Hunk]) -> bool:
+        del path, version, hunks
+        return False
+
+    async def save(self, path: Path) -> Saved:
+        del path
+        return Saved(saved=False, reason="a fake editor saves nothing")
+
+    async def query(self, method: str, params: Mapping[str, Any], timeout: float) -> Any:
+        del timeout
+        self.asked.append((method, params))
+        answer = self.answers.get(method)
+        return answer(params) if callable(answer) else answer
+
+
+@dataclass
+class Bench:
+    """A workspace and what its tools told."""
+
+    workspace: Workspace
+    editor: FakeEditor
+    told: list[str] = field(default_factory=list[str])
+    plan: list[PlanEntry] = field(default_factory=list[PlanEntry])
+    answer: str | None = None
+    pages: dict[str, str] = field(default_factory=dict[str, str])
+    local_network: bool = False
+
+    def context(self, timeout: float = 30) -> Context:
+        return Context(
+            workspace=self.workspace,
+            call_id="call",
+            progress=self.told.append,
+            ask_user=self._ask,
+            research=self._research,
+            show_plan=self._show_plan,
+            read_output=self._read_output,
+            max_output=20_000,
+            timeout=timeout,
+            local_network=self.local_network,
+        )
+
+    async def run(self, tool: Tool[Any], **args: Any) -> Result:
+        return await tool.run(self.context(), parse(tool, args))
+
+    async def text(self, tool: Tool[Any], **args: Any) -> str:
+        return (await self.run(tool, **args)).text
+
+    async def _ask(self, question: str, options: Sequence[str]) -> str | None:
+        self.told.append(f"{question} {list(options)}")
+        return self.answer
+
+    async def _research(self, question: str, progress: Callable[[str], None]) -> str:
+        progress("looking")
+        return f"about {question}"
+
+    def _show_plan(self, entries: Sequence[PlanEntry]) -> None:
+        self.plan = list(entries)
+
+    async def _read_output(self, call_id: str, line: int, count: int) -> str:
+        return "\n".join(self.pages[call_id].splitlines()[line - 1 : line - 1 + count])
+
+
+def parse(tool: Tool[A], args: Mapping[str, Any]) -> A:
+    return tool.args.model_validate(dict(args))
+
+
+@asynccontextmanager
+async def bench(*roots: Path) -> AsyncGenerator[Bench]:
+    editor = FakeEditor()
+    workspace = Workspace(roots, editor)
+    try:
+        yield Bench(workspace, editor)
+    finally:
+        await workspace.aclose()
