@@ -1,0 +1,1 @@
+"""A turn from prompt to outcome. The only room that knows pydantic-ai."""

@@ -1,0 +1,38 @@
+"""`pilotfish audit SESSION`: the trail of decisions, for reading and for checking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from pilotfish.core.approvals import verify
+from pilotfish.core.records import ApprovalRecord, Entry
+from pilotfish.core.visible import one_line
+
+
+def trail(entries: Iterable[Entry]) -> tuple[ApprovalRecord, ...]:
+    """The decisions among a session's records, in order."""
+    return tuple(entry.record for entry in entries if isinstance(entry.record, ApprovalRecord))
+
+
+def lines(records: Sequence[ApprovalRecord]) -> Iterator[str]:
+    """One line for each decision: when, what, how decided, by what or whom, and the digest it was for."""
+    for number, record in enumerate(records, start=1):
+        when = datetime.fromtimestamp(record.timestamp, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        who = {"mode": "mode", "rule": "rule", "user": "user", "nobody": "nobody there"}[record.by]
+        said = record.rule or record.reason
+        more = f" [{record.option_id}]" if record.option_id else ""
+        note = f" “{record.feedback}”" if record.feedback else ""
+        text = (
+            f"{number:>4}  {when}  {record.decision:<5}  {record.tool}  {who}{more}: {said}{note}  {record.digest[:12]}"
+        )
+        yield one_line(text)
+
+
+def check(records: Sequence[ApprovalRecord], head: str | None = None) -> tuple[str, bool]:
+    """What `--verify` prints, and whether the trail is whole."""
+    faults = verify(records, head)
+    if not faults:
+        count = len(records)
+        return f"{count} {'entry' if count == 1 else 'entries'}: the trail is whole", True
+    return "\n".join(f"entry {fault.entry}: {fault.problem}" for fault in faults), False

@@ -1,0 +1,214 @@
+"""Which models can be had: the demo, servers found on loopback, and the providers with or without a key."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic_ai._genai_prices import lookup_context_window
+from pydantic_ai.models import known_model_names
+
+from pilotfish.engine.http import certificates
+from pilotfish.engine.providers import KNOWN, LOCAL, KnownProvider, LocalServer, key_for
+from pilotfish.settings import Settings
+
+PROBE_SECONDS = 0.4  # a server on loopback that answers later is not offered
+REMOTE_SECONDS = 3.0
+KEEP_SECONDS = 20.0  # how long what was found holds
+MAX_PER_PROVIDER = 12
+_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{4})$")
+_NO_AGENT = re.compile(r"audio|image|search|research|computer-use|embed|realtime|tts|gpt-3|gpt-4(?![.o])|-chat")
+_VERSION = re.compile(r"\d+(?:[.-]\d+)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Available:
+    """A model a user may choose, and if not, why not."""
+
+    id: str
+    label: str
+    provider: str
+    available: bool
+    reason: str | None = None
+    context_window: int | None = None
+
+
+DEMO = Available(
+    id="demo",
+    label="Demo (scripted, no key needed)",
+    provider="demo",
+    available=True,
+    context_window=128_000,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    at: float
+    models: tuple[Available, ...]
+
+
+_FOUND: dict[tuple[str, ...], _Found] = {}
+_WINDOWS: dict[str, int] = {}
+
+
+async def available(settings: Settings, secrets: Mapping[str, str]) -> list[Available]:
+    """Every model worth offering: the demo first, then what runs here, then providers with a key, then without."""
+    local = await _local(settings, secrets)
+    hosted = [*_hosted(secrets)]
+    hosted.sort(key=lambda model: not model.available)
+    listed = [DEMO, *local, *hosted]
+    return [*_chosen(settings, secrets, {model.id for model in listed}), *listed]
+
+
+def known_window(model_id: str) -> int | None:
+    """The context window that a server of this machine told of a model, when it was last asked."""
+    return _WINDOWS.get(model_id)
+
+
+def forget() -> None:
+    """Ask the servers of this machine again next time."""
+    _FOUND.clear()
+
+
+def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) -> Iterator[Available]:
+    """The model that is set, when no list has it."""
+    if settings.model in listed:
+        return
+    prefix = settings.model.partition(":")[0] if ":" in settings.model else "openai-compatible"
+    needs = next((known for known in KNOWN if known.prefix == prefix.removesuffix("-chat")), None)
+    ready = settings.base_url is not None or needs is None or key_for(prefix, secrets) is not None
+    yield Available(
+        id=settings.model,
+        label=settings.model.partition(":")[2] or settings.model,
+        provider=prefix,
+        available=ready,
+        reason=None if ready else _no_key(needs),
+        context_window=settings.context_window or _window(settings.model),
+    )
+
+
+def _hosted(secrets: Mapping[str, str]) -> Iterator[Available]:
+    names = known_model_names()
+    for known in KNOWN:
+        ready = key_for(known.prefix, secrets) is not None
+        mine = [name for name in names if name.startswith(f"{known.prefix}:")]
+        kept = [name for name in mine if not _DATED.search(name) and not _NO_AGENT.search(name)]
+        for name in sorted(kept, key=_newest)[: MAX_PER_PROVIDER if ready else 3]:
+            yield Available(
+                id=name,
+                label=name.partition(":")[2],
+                provider=known.label,
+                available=ready,
+                reason=None if ready else _no_key(known),
+                context_window=_window(name) if ready else None,
+            )
+
+
+def _no_key(known: KnownProvider | None) -> str | None:
+    return f"No API key: set {known.variables[0]}, or run “Pilotfish: Set Key of a Provider”." if known else None
+
+
+def _newest(name: str) -> tuple[float, str]:
+    """Sorts higher versions first: the numbers in names are the only order that every provider keeps."""
+    found = _VERSION.search(name)
+    return (-float(found[0].replace("-", ".")) if found else 0.0, name)
+
+
+def _window(name: str) -> int | None:
+    """From the library's tables, which need no provider's SDK."""
+    prefix, _, model = name.rpartition(":")
+    return lookup_context_window(model, provider_name=prefix.removesuffix("-chat") or None)
+
+
+async def _local(settings: Settings, secrets: Mapping[str, str]) -> tuple[Available, ...]:
+    """Models of the servers on this machine and at `baseUrl`, asked side by side, and remembered for a while."""
+    servers = [(server, _address(server)) for server in LOCAL]
+    asked = (*(address for _, address in servers), settings.base_url or "", settings.model)
+    found = _FOUND.get(asked)
+    if found is None or time.monotonic() - found.at > KEEP_SECONDS:
+        # No certificate is looked at on loopback over plain HTTP, and loading the roots takes longer than asking.
+        async with httpx2.AsyncClient(timeout=PROBE_SECONDS, trust_env=False, verify=False) as client:
+            asking = [_ask(client, server, address) for server, address in servers]
+            answers = await asyncio.gather(_ask_base_url(settings, secrets), *asking)
+        _FOUND.clear()
+        found = _FOUND[asked] = _Found(time.monotonic(), tuple(model for answer in answers for model in answer))
+    return found.models
+
+
+async def _ask_base_url(settings: Settings, secrets: Mapping[str, str]) -> list[Available]:
+    if settings.base_url is None:
+        return []
+    prefix = settings.model.partition(":")[0] if ":" in settings.model else ""
+    if prefix not in ("", "openai", "openai-chat", "openai-responses", "openai-compatible"):
+        return []
+    key = key_for(prefix or "openai-compatible", secrets)
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    server = LocalServer(prefix, urlsplit(settings.base_url).hostname or "baseUrl", settings.base_url)
+    async with httpx2.AsyncClient(timeout=REMOTE_SECONDS, headers=headers, verify=certificates()) as client:
+        return await _ask(client, server, settings.base_url)
+
+
+def _address(server: LocalServer) -> str:
+    return os.environ.get(f"{server.prefix.upper()}_BASE_URL") or server.base_url
+
+
+async def _ask(client: httpx2.AsyncClient, server: LocalServer, address: str) -> list[Available]:
+    """The models of one server; none when nobody answers, or something else does."""
+    try:
+        answer = await client.get(f"{address.rstrip('/')}/models")
+        data = cast("dict[str, Any]", answer.json()).get("data")
+    except (httpx2.HTTPError, ValueError, AttributeError):
+        return []
+    if answer.status_code != 200 or not isinstance(data, list):
+        return []
+    windows = await _windows(client, server, address)
+    out: list[Available] = []
+    for entry in cast("list[Any]", data)[:50]:
+        name = str(cast("dict[str, Any]", entry).get("id", "")) if isinstance(entry, dict) else ""
+        if not name or "embed" in name.lower():
+            continue
+        window = windows.get(name) or _window_in(cast("dict[str, Any]", entry)) or windows.get("")
+        model_id = f"{server.prefix}:{name}" if server.prefix else name
+        if window is not None:
+            _WINDOWS[model_id] = window
+        label = f"{name} ({server.label})" if server.prefix else name
+        out.append(Available(id=model_id, label=label, provider=server.label, available=True, context_window=window))
+    return out
+
+
+def _window_in(entry: Mapping[str, Any]) -> int | None:
+    """What an entry of `/v1/models` says: vLLM, and llama.cpp's own field."""
+    meta = cast("Mapping[str, Any]", entry.get("meta") or {})
+    for value in (entry.get("max_model_len"), entry.get("context_length"), meta.get("n_ctx"), meta.get("n_ctx_train")):
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+async def _windows(client: httpx2.AsyncClient, server: LocalServer, address: str) -> dict[str, int]:
+    """What servers tell of windows beside the list: LM Studio per model, llama.cpp of the one it runs (named "")."""
+    root = address.rstrip("/").removesuffix("/v1")
+    try:
+        match server.prefix:
+            case "lmstudio":
+                entries = cast("list[dict[str, Any]]", (await client.get(f"{root}/api/v0/models")).json()["data"])
+                return {
+                    str(entry["id"]): int(entry.get("loaded_context_length") or entry["max_context_length"])
+                    for entry in entries
+                    if entry.get("loaded_context_length") or entry.get("max_context_length")
+                }
+            case "llamacpp":
+                props = (await client.get(f"{root}/props")).json()
+                return {"": int(props["default_generation_settings"]["n_ctx"])}
+            case _:
+                return {}
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+        return {}

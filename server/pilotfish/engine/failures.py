@@ -1,0 +1,261 @@
+"""What went wrong with a model, in words for the user: by kind, with a remedy, without secrets or tracebacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+import httpx2
+from pydantic_ai import exceptions as library
+
+from pilotfish.errors import FailureKind, TurnError
+
+MAX_QUOTE = 300  # characters of a provider's own words
+_KEYS = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|gho)[-_][\w*.-]{6,}|\bAIza[\w*-]{8,}"
+    r"|(?<=\bbearer )\S{8,}|(?<=\bkey[:= ])(?=\S*[\d*])[\w*.-]{8,}",
+    re.IGNORECASE,
+)
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
+_WAIT = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s|m)\b")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def failure(error: Exception) -> TurnError:
+    """The turn error that this exception of a model means. A TurnError is given back as it is."""
+    match error:
+        case TurnError():
+            return error
+        case ExceptionGroup():
+            return failure(error.exceptions[0])
+        case library.ModelRateLimitError():
+            return _rate_limit(error)
+        case library.ModelQuotaExceededError():
+            return _turn_error(
+                "credit",
+                f"The provider says that your quota or credit is used up{_quote(error)}",
+                "Top up the account with the provider, or switch to another model.",
+            )
+        case library.ModelContextWindowExceededError():
+            return _context(error)
+        case library.ModelAuthenticationError():
+            return _authentication(error)
+        case library.ModelNotFoundError():
+            return _not_found(error)
+        case library.ModelRequestRejectedError():
+            return _rejected(error)
+        case library.ModelUnavailableError():
+            return _turn_error(
+                "overloaded",
+                f"The provider is overloaded{_quote(error)}",
+                "Try again in a minute, or set a fallback model.",
+                retry_after=error.retry_after,
+            )
+        case library.ModelServerError():
+            return _turn_error(
+                "overloaded",
+                f"The provider had an internal error{_status(error)}{_quote(error)}",
+                "Try again; if it stays, look at the provider's status page.",
+                retry_after=error.retry_after,
+            )
+        case library.ModelRequestTimeout():
+            return _stalled()
+        case library.ModelTimeoutError():
+            return _stalled() if error.phase in ("read", None) else _network(error)
+        case library.ModelConnectionError():
+            return _network(error)
+        case library.ModelHTTPError():
+            return _other_status(error)
+        case library.ModelAPIError():
+            return _unreadable(error)
+        case library.ContentFilterError():
+            return TurnError(
+                "The provider's content filter stopped the answer.",
+                remedy="Put the request in other words, or switch to another model.",
+                kind="bad_request",
+            )
+        case library.UnexpectedModelBehavior():
+            return TurnError(
+                f"The model gave no usable answer: {_clean(error.message)}.",
+                remedy="Send the prompt again, or switch to another model. If no answer ever arrives, check that"
+                " baseUrl is the address of an OpenAI-compatible API.",
+                retryable=True,
+                kind="empty",
+            )
+        case library.UserError():
+            return TurnError(
+                f"The model cannot be used as it is set: {_clean(error.message)}",
+                remedy="Check the settings `model` and `baseUrl`.",
+                kind="configuration",
+            )
+        case httpx2.TimeoutException():
+            return _stalled()
+        case httpx2.RequestError() | ConnectionError():
+            return _network(error)
+        case _:
+            return TurnError(
+                "Something went wrong inside Pilotfish.",
+                remedy="Send the prompt again. The log has the details.",
+                kind="internal",
+            )
+
+
+def redact(text: str) -> str:
+    """The text without anything that looks like a key, or the password of an address."""
+    return _CREDENTIALS.sub("", _KEYS.sub("[key]", text))
+
+
+def _rate_limit(error: library.ModelRateLimitError) -> TurnError:
+    wait = _wait(error)
+    soon = f"Try again in {_duration(wait)}" if wait is not None else "Wait a moment and try again"
+    return _turn_error(
+        "rate_limit",
+        f"The provider's rate limit is reached{_quote(error)}",
+        f"{soon}, or switch to another model.",
+        retry_after=wait,
+    )
+
+
+def _context(error: library.ModelAPIError) -> TurnError:
+    return TurnError(
+        f"The conversation no longer fits the model's context window{_quote(error)}",
+        remedy="Start a new session, fork from an earlier message, or switch to a model with a larger window.",
+        kind="context",
+    )
+
+
+def _authentication(error: library.ModelAuthenticationError) -> TurnError:
+    if isinstance(error, library.ModelHTTPError) and error.status_code == 403:
+        return TurnError(
+            f"The provider does not let this key use {error.model_name}{_quote(error)}",
+            remedy="Check the key's permissions with the provider, or switch to another model.",
+            kind="authentication",
+        )
+    return TurnError(
+        f"The provider did not accept the API key{_quote(error)}",
+        remedy="Set a valid key: “Pilotfish: Set Key of a Provider”, or the provider's environment variable.",
+        kind="authentication",
+    )
+
+
+def _not_found(error: library.ModelNotFoundError) -> TurnError:
+    suggested = error.suggested_model_id if isinstance(error, library.ModelHTTPError) else None
+    hint = f"Did you mean {suggested}? " if suggested else ""
+    return TurnError(
+        f"The provider does not know the model {error.model_name}{_quote(error)}",
+        remedy=f"{hint}Choose another model, and check that baseUrl is right.",
+        kind="configuration",
+    )
+
+
+def _rejected(error: library.ModelRequestRejectedError) -> TurnError:
+    return TurnError(
+        f"The provider refused the request{_quote(error)}",
+        remedy="Send the prompt again; if it stays, start a new session or switch to another model.",
+        kind="bad_request",
+    )
+
+
+def _stalled() -> TurnError:
+    return _turn_error(
+        "stalled",
+        "The provider stopped sending: nothing arrived for too long.",
+        "Send the prompt again. For a slow model, raise the setting stallTimeout.",
+    )
+
+
+def _network(error: Exception) -> TurnError:
+    refused = any(isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout) for cause in _causes(error))
+    if refused or getattr(error, "phase", None) in ("connect", "pool"):
+        return _turn_error(
+            "network",
+            "The provider could not be reached.",
+            "Check the network, proxy and baseUrl. If the model runs on this machine, check that its server is up.",
+        )
+    return _turn_error(
+        "network",
+        "The connection to the provider broke in the middle of the answer.",
+        "Send the prompt again.",
+    )
+
+
+def _other_status(error: library.ModelHTTPError) -> TurnError:
+    if error.status_code == 413:
+        return _context(error)
+    if error.status_code in (408, 409, 425):
+        return _turn_error(
+            "network", f"The provider asked to try again{_status(error)}{_quote(error)}", "Send the prompt again."
+        )
+    return TurnError(
+        f"The provider refused the request{_status(error)}{_quote(error)}",
+        remedy="Check the settings `model` and `baseUrl`, or switch to another model.",
+        kind="bad_request",
+    )
+
+
+def _unreadable(error: library.ModelAPIError) -> TurnError:
+    return _turn_error(
+        "network",
+        f"The provider's answer broke off or could not be read{_quote(error)}",
+        "Send the prompt again. If it stays, check that baseUrl is the address of an API, not of a web page.",
+        retry_after=error.retry_after,
+    )
+
+
+def _turn_error(kind: FailureKind, message: str, remedy: str, *, retry_after: float | None = None) -> TurnError:
+    """An error that may pass, credit excepted."""
+    return TurnError(message, remedy=remedy, retryable=kind != "credit", kind=kind, retry_after=retry_after)
+
+
+def _wait(error: library.ModelAPIError) -> float | None:
+    """Seconds the provider asks to wait. Fractions in the header, and times in the text, the library leaves."""
+    if error.retry_after is not None:
+        return error.retry_after
+    if isinstance(error, library.ModelHTTPError) and error.headers is not None:
+        try:
+            return max(float(error.headers.get("retry-after", "")), 0.0)
+        except ValueError:
+            pass
+    found = _WAIT.search(_words(error.body))
+    return float(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{round(seconds / 3600)} h"
+
+
+def _status(error: library.ModelAPIError) -> str:
+    return f" ({error.status_code})" if isinstance(error, library.ModelHTTPError) else ""
+
+
+def _quote(error: library.ModelAPIError) -> str:
+    """`: “what the provider says”.`, or a full stop."""
+    words = _clean(_words(error.body))
+    return f": “{words}”." if words else "."
+
+
+def _words(body: object) -> str:
+    """The message in a provider's error body. A web page is no message."""
+    if isinstance(body, str):
+        return "" if body.lstrip().startswith("<") else body
+    if not isinstance(body, Mapping):
+        return ""
+    fields = cast("Mapping[str, object]", body)
+    inner = fields.get("error", fields.get("message", ""))
+    return _words(inner)
+
+
+def _clean(text: str) -> str:
+    line = redact(" ".join(text.split())).rstrip(".")
+    return line if len(line) <= MAX_QUOTE else f"{line[:MAX_QUOTE]}…"
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    out: list[BaseException] = []
+    while error is not None and error not in out:
+        out.append(error)
+        error = error.__cause__ or error.__context__
+    return out

@@ -1,0 +1,109 @@
+"""The HTTP client that models talk through, with a watchdog on every answer.
+
+A provider that stops sending is noticed: no byte for `stall` seconds ends the request with a read timeout, which
+`failures.py` calls `stalled`. Any byte counts, pings and comments too, so a slow answer that lives is never cut.
+The first byte may take longer: reasoning models think before they speak, local ones read the prompt first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import cast
+
+import httpx2
+
+FIRST_BYTE_FACTOR = 4  # how much longer the first byte may take than any later one
+CONNECT_SECONDS = 10.0
+WRITE_SECONDS = 60.0
+
+
+def create_client(stall: float) -> httpx2.AsyncClient:
+    """A client whose answers are watched. Proxies of the environment hold, as no transport of ours replaces them."""
+    patience = stall * FIRST_BYTE_FACTOR
+    client = httpx2.AsyncClient(
+        timeout=httpx2.Timeout(connect=CONNECT_SECONDS, read=patience, write=WRITE_SECONDS, pool=CONNECT_SECONDS),
+        verify=certificates(),
+    )
+
+    async def watch(response: httpx2.Response) -> None:
+        response.stream = Watched(cast("httpx2.AsyncByteStream", response.stream), stall)
+
+    client.event_hooks["response"].append(watch)
+    return client
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """The roots we trust, loaded once: that takes longer than anything else a client needs."""
+    return httpx2.create_ssl_context()
+
+
+class Watched(httpx2.AsyncByteStream):
+    """A body that must keep coming. Time the reader spends elsewhere does not count.
+
+    One timer serves the whole body, and is set anew only when it fires: a timeout around every read would cost as much
+    as the read.
+    """
+
+    def __init__(self, body: httpx2.AsyncByteStream, stall: float) -> None:
+        self._body = body
+        self._stall = stall
+        self._limit = stall * FIRST_BYTE_FACTOR
+        self._reader: asyncio.Task[object] | None = None
+        self._since: float | None = None
+        """when the reader began to wait; None while it does something else"""
+        self._timer: asyncio.TimerHandle | None = None
+        self._stalled = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        chunks = aiter(self._body)
+        self._look_at(loop.time() + self._limit)
+        try:
+            while True:
+                self._reader, self._since = asyncio.current_task(), loop.time()
+                chunk = await anext(chunks)
+                self._since = None
+                if self._limit != self._stall:
+                    self._limit = self._stall
+                    self._look_at(loop.time() + self._limit)
+                yield chunk
+        except StopAsyncIteration:
+            pass
+        except asyncio.CancelledError as error:
+            if not self._stalled or self._reader is None or self._reader.uncancel() > 0:
+                raise
+            raise httpx2.ReadTimeout(f"no byte for {self._limit:g} seconds") from error
+        finally:
+            self._since = None
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _look_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when, self._look)
+
+    def _look(self) -> None:
+        """Stop the reader when it has waited for too long; else look again when it could have."""
+        now = asyncio.get_running_loop().time()
+        since = self._since if self._since is not None else now
+        if now < since + self._limit:
+            self._look_at(since + self._limit)
+        elif self._reader is not None and _is_blocked(self._reader):
+            self._stalled = True
+            self._reader.cancel()
+        else:
+            self._look_at(now + self._limit)
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+def _is_blocked(task: asyncio.Task[object]) -> bool:
+    """Whether a task waits for something that has not come: cancelling one about to run would hit its next wait."""
+    waits_for: asyncio.Future[object] | None = getattr(task, "_fut_waiter", None)
+    return waits_for is not None and not waits_for.done()

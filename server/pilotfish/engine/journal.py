@@ -1,0 +1,143 @@
+"""The journal of a live session: a record is numbered, written, and only then told.
+
+Hides: how records are joined, batched and ordered. Promises:
+- `n` and `seq` grow by exactly one (law 1), in the order of `emit`;
+- nothing is told before the ledger has it;
+- chunks of one item that have not been numbered yet are joined, so a slow client costs no memory (law 5);
+- a face that fails never stops the turn;
+- `emit` never waits. `settled` returns when everything emitted so far has been told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from pilotfish.core.records import SILENT_TYPES, ChunkRecord, Entry, Record
+from pilotfish.engine.ports import Face, Told
+from pilotfish.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+
+class Append(Protocol):
+    """The ledger's door for records: done when they are on disk."""
+
+    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]: ...
+
+
+class _Run:
+    """Adjacent chunks of one item on their way to be one record."""
+
+    __slots__ = ("first", "texts")
+
+    def __init__(self, first: ChunkRecord) -> None:
+        self.first = first
+        self.texts = [first.text]
+
+    def takes(self, chunk: ChunkRecord) -> bool:
+        return self.first.item_id == chunk.item_id and self.first.channel == chunk.channel
+
+    def record(self) -> ChunkRecord:
+        return self.first if len(self.texts) == 1 else replace(self.first, text="".join(self.texts))
+
+
+class Journal:
+    def __init__(
+        self,
+        session_id: str,
+        ledger: Append,
+        face: Face,
+        *,
+        n: int,
+        seq: int,
+        on_unsaved: Callable[[StorageError], None],
+    ) -> None:
+        self._session_id = session_id
+        self._ledger = ledger
+        self._face = face
+        self._n = n
+        self._seq = seq
+        self._on_unsaved = on_unsaved
+        self._waiting: list[_Run | Record] = []
+        self._more = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def n(self) -> int:
+        return self._n
+
+    @property
+    def last_seq(self) -> int:
+        return self._seq
+
+    def emit(self, record: Record) -> None:
+        """Take a record up. It is told later, in this order."""
+        if isinstance(record, ChunkRecord):
+            if not record.text:
+                return
+            tail = self._waiting[-1] if self._waiting else None
+            if isinstance(tail, _Run) and tail.takes(record):
+                tail.texts.append(record.text)
+                return
+            self._waiting.append(_Run(record))
+        else:
+            self._waiting.append(record)
+        self._more.set()
+        if self._pump is None:
+            self._pump = asyncio.get_running_loop().create_task(self._run(), name="journal")
+
+    async def settled(self) -> None:
+        """Everything emitted before this call has been written and told."""
+        while self._pump is not None:
+            await asyncio.shield(self._pump)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                await self._hold_back()
+                batch, self._waiting = self._waiting, []
+                await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
+        finally:
+            self._pump = None
+
+    async def _hold_back(self) -> None:
+        """While the client does not keep up, text gathers here unnumbered; anything else goes on at once."""
+        while len(self._waiting) == 1 and isinstance(self._waiting[0], _Run) and not self._face.keeps_up:
+            self._more.clear()
+            room = asyncio.ensure_future(self._face.room())
+            more = asyncio.ensure_future(self._more.wait())
+            try:
+                await asyncio.wait((room, more), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for waiter in (room, more):
+                    waiter.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await waiter
+
+    async def _write_and_tell(self, records: Sequence[Record]) -> None:
+        entries: list[Entry] = []
+        for record in records:
+            self._n += 1
+            if record.type in SILENT_TYPES:
+                entries.append(Entry(self._n, None, record))
+            else:
+                self._seq += 1
+                entries.append(Entry(self._n, self._seq, record))
+        try:
+            await self._ledger.append(self._session_id, entries)
+        except StorageError as error:
+            self._on_unsaved(error)
+        except Exception:
+            log.exception("a record was not written")
+            self._on_unsaved(StorageError("The session could not be saved.", remedy="Look into the log."))
+        for entry in entries:
+            if entry.seq is not None:
+                try:
+                    self._face.tell(Told(self._session_id, entry.record.turn_id, entry.seq, entry.record))
+                except Exception:
+                    log.exception("a face could not be told of a %s record", entry.record.type)

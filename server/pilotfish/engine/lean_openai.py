@@ -1,0 +1,107 @@
+"""The lean path of OpenAI's SDK: the body posted as it is, the stream read by `lean_stream`.
+
+The SDK walks the whole history on every request to rename fields (`async_maybe_transform`), though pydantic-ai's
+messages are in wire form already: nine tenths of what a long conversation costs. `install` replaces `create` of the
+two endpoints and the SSE decoder on one client; auth, headers, timeouts, status errors, parsing and closing stay the
+SDK's own. A body that JSON cannot take as it is goes the SDK's way. Off with the setting `lean`, or `PILOTFISH_LEAN=0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+import orjson
+from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
+from openai._base_client import make_request_options
+from openai._types import NotGiven, Omit
+from openai.resources.chat.completions.completions import AsyncCompletions
+from openai.resources.responses.responses import AsyncResponses
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+
+from pilotfish.engine.lean_stream import LeanDecoder
+
+T = TypeVar("T")
+
+
+def install(client: object) -> bool:
+    """Make a client lean. False: it is not one of the SDK's plain clients, and was left alone.
+
+    Azure's client finds the deployment in the parsed body, so it needs the SDK's way.
+    """
+    if not isinstance(client, AsyncOpenAI) or isinstance(client, AsyncAzureOpenAI):
+        return False
+    # Both are cached properties: what stands in the instance is what the SDK gives out.
+    client.chat.__dict__["completions"] = LeanCompletions(client)
+    client.__dict__["responses"] = LeanResponses(client)
+    client.__dict__["_make_sse_decoder"] = LeanDecoder
+    return True
+
+
+class LeanStream(AsyncStream[T]):
+    """A stream that is left early stops its decoder's reading at once, not when it is collected."""
+
+    async def close(self) -> None:
+        if isinstance(self._decoder, LeanDecoder):
+            await self._decoder.stop()
+        await super().close()
+
+
+class LeanCompletions(AsyncCompletions):
+    """`POST /chat/completions` with the body as it is."""
+
+    async def create(self, **params: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # the SDK names 40
+        body = raw_body(params)
+        if body is None:
+            return cast(Any, await super().create(**params))
+        return await self._post(
+            "/chat/completions",
+            content=body,
+            options=_options(params),
+            cast_to=ChatCompletion,
+            stream=bool(params.get("stream")),
+            stream_cls=LeanStream[ChatCompletionChunk],
+        )
+
+
+class LeanResponses(AsyncResponses):
+    """`POST /responses` with the body as it is."""
+
+    async def create(self, **params: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
+        body = raw_body(params)
+        if body is None:
+            return cast(Any, await super().create(**params))
+        return await self._post(
+            "/responses",
+            content=body,
+            options=_options(params),
+            cast_to=Response,
+            stream=bool(params.get("stream")),
+            stream_cls=LeanStream[ResponseStreamEvent],
+        )
+
+
+_OPTIONS = frozenset({"extra_headers", "extra_query", "extra_body", "timeout"})
+
+
+def raw_body(params: Mapping[str, Any]) -> bytes | None:
+    """The request's body. None: it holds something that is not JSON yet, which is the SDK's business."""
+    body = {name: value for name, value in params.items() if name not in _OPTIONS}
+    extra = params.get("extra_body")
+    if isinstance(extra, Mapping):
+        body |= cast("Mapping[str, Any]", extra)  # over the rest and one level deep, as the SDK merges it
+    try:
+        return orjson.dumps({name: value for name, value in body.items() if not isinstance(value, Omit | NotGiven)})
+    except TypeError:  # objects, generators, lone surrogates, numbers beyond 64 bits
+        return None
+
+
+def _options(params: Mapping[str, Any]) -> Any:
+    headers = {"Content-Type": "application/json", **cast("Mapping[str, str]", params.get("extra_headers") or {})}
+    return make_request_options(
+        extra_headers=headers,
+        extra_query=params.get("extra_query"),
+        timeout=params.get("timeout", NotGiven()),
+        security={"bearer_auth": True},
+    )

@@ -1,0 +1,342 @@
+"""Server-sent events of OpenAI's two dialects, read cheaply: everything that has arrived at once, deltas joined.
+
+A drop-in for the SDK's SSE decoder (`AsyncOpenAI._make_sse_decoder`): what comes out are the SDK's own events with
+fewer, longer deltas. The SDK still builds its objects, raises its errors and closes its response.
+
+What may be joined is narrow, because pydantic-ai reads meaning into single deltas: it compares whole deltas with
+thinking tags, and drops whitespace that begins a part. Anything unusual goes through as it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, cast
+
+import anyio
+import httpx2
+import orjson
+from openai._streaming import ServerSentEvent, SSEDecoder
+
+WINDOW = 0.016  # seconds, one frame: after a piece of text is passed on, what follows is gathered for so long
+LAST_LOOK = 0.001  # seconds to read what was gathered
+MAX_WAITING = 1_000_000  # bytes taken from the network before somebody wants them
+DRAIN_SECONDS = 0.1  # for the end of the body after [DONE], so that the connection can be used again
+
+Json = dict[str, Any]
+Piece = tuple[tuple[object, ...], Json, str]
+"""what may be joined with its neighbours: the same key means the same text; where it stands, under which name"""
+
+
+class LeanDecoder:
+    """The SDK's `SSEBytesDecoder` protocol, for streams that are read asynchronously."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._held = b""
+        self._odd = SSEDecoder()
+        self._chat = False
+        self._finished = False
+        self._pulling: asyncio.Future[None] | None = None
+
+    def iter_bytes(self, iterator: Iterator[bytes]) -> Iterator[ServerSentEvent]:
+        return SSEDecoder().iter_bytes(iterator)
+
+    async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncIterator[ServerSentEvent]:
+        intake = Intake(iterator)
+        self._pulling = pulling = asyncio.ensure_future(intake.pull())
+        try:
+            while block := await intake.take():
+                events, texts = _joined(self._events(block))
+                for event in events:
+                    if event.data.startswith("[DONE]"):
+                        self._finished = True
+                        await asyncio.wait({pulling}, timeout=DRAIN_SECONDS)
+                    yield event
+                if texts:
+                    intake.rest(WINDOW)
+            if self._chat and not self._finished:
+                raise httpx2.RemoteProtocolError("the stream ended before the answer did")
+        finally:
+            await self.stop()
+
+    async def stop(self) -> None:
+        """Read no more. Safe to call at any time, and under cancellation."""
+        if self._pulling is not None and not self._pulling.done():
+            self._pulling.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({self._pulling})
+
+    def _events(self, block: bytes) -> list[ServerSentEvent]:
+        """The events that this block completes."""
+        block = self._held + block
+        self._held = b""
+        if b"\r" in block:
+            if block.endswith(b"\r"):
+                block, self._held = block[:-1], b"\r"
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        known = len(self._buffer)
+        self._buffer += block
+        end = self._buffer.rfind(b"\n\n", max(known - 1, 0))
+        if end < 0:
+            return []
+        whole = bytes(self._buffer[:end])
+        del self._buffer[: end + 2]
+        return [event for text in whole.split(b"\n\n") if text for event in self._event(text.lstrip(b"\n"))]
+
+    def _event(self, text: bytes) -> list[ServerSentEvent]:
+        try:
+            return self._decoded(text)
+        except UnicodeDecodeError as error:
+            return [Unreadable(error)]
+
+    def _decoded(self, text: bytes) -> list[ServerSentEvent]:
+        name, data = None, text
+        if text.startswith(b"event:"):
+            line, _, data = text.partition(b"\n")
+            name = line[6:].strip().decode()
+        if not data.startswith(b"data:") or b"\n" in data:
+            # Comments, several lines of data, ids: as the SDK reads them.
+            lines = [*text.decode().split("\n"), ""]
+            return [event for line in lines if (event := self._odd.decode(line)) is not None]
+        value = data[5:].removeprefix(b" ")
+        try:
+            parsed = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            # [DONE], and what only the SDK's JSON accepts or refuses: lone surrogates, NaN, garbage.
+            return [ServerSentEvent(event=name, data=value.decode())]
+        if type(parsed) is dict:
+            self._note(cast(Json, parsed))
+        return [Parsed(name, parsed)]
+
+    def _note(self, event: Json) -> None:
+        """Whether this is a chat, and whether its answer has ended."""
+        choices = event.get("choices")
+        if event.get("error"):
+            self._finished = True
+        if isinstance(choices, list):
+            self._chat = True
+            for choice in cast(list[Any], choices):
+                if isinstance(choice, dict) and cast(Json, choice).get("finish_reason"):
+                    self._finished = True
+
+
+class Parsed(ServerSentEvent):
+    """An event whose data is parsed already."""
+
+    def __init__(self, name: str | None, value: Any) -> None:
+        super().__init__(event=name)
+        self.value = value
+
+    def json(self) -> Any:
+        return self.value
+
+
+class Unreadable(ServerSentEvent):
+    """An event that is not UTF-8: raised in its place, after the events before it."""
+
+    def __init__(self, error: UnicodeDecodeError) -> None:
+        super().__init__()
+        self.error = error
+
+    def json(self) -> Any:
+        raise self.error
+
+
+class Intake:
+    """Takes what the network gives as it comes, and hands it on in one piece.
+
+    In the quiet after a piece of text, bytes are left to the operating system, which gathers them for nothing: waking
+    up is what a stream costs. While nobody takes, no more than `MAX_WAITING` is taken in: the provider feels that the
+    client is slow.
+    """
+
+    def __init__(self, chunks: AsyncIterator[bytes]) -> None:
+        self._chunks = chunks
+        self._loop = asyncio.get_running_loop()
+        self._got: list[bytes] = []
+        self._size = 0
+        self._over = False
+        self._error: Exception | None = None
+        self._quiet_until = 0.0
+        self._held = False
+        self._alone: asyncio.TimerHandle | None = None
+        self._taker: asyncio.Future[None] | None = None
+        self._room = asyncio.Event()
+
+    async def pull(self) -> None:
+        """Read to the end. The error that ends it, if any, is for the one who takes."""
+        try:
+            async for chunk in self._chunks:
+                self._got.append(chunk)
+                self._size += len(chunk)
+                rest = self._quiet_until - self._loop.time()
+                if rest > 0 and not _is_end(chunk):
+                    self._held = True
+                    await asyncio.sleep(rest)
+                    # What the system gathered comes with the next read. If it has nothing, this piece goes alone.
+                    self._alone = self._loop.call_later(LAST_LOOK, self._offer)
+                else:
+                    self._offer()
+                if self._size > MAX_WAITING:
+                    self._room.clear()
+                    await self._room.wait()
+        except Exception as error:  # raised again in `take`
+            self._error = error
+        finally:
+            self._over = True
+            self._offer()
+
+    async def take(self) -> bytes:
+        """Everything that is here, waiting for it when there is nothing; empty at the end."""
+        while not self._over and (not self._got or self._held):
+            self._taker = self._loop.create_future()
+            try:
+                await self._taker
+            finally:
+                self._taker = None
+        block = b"".join(self._got)
+        self._got.clear()
+        self._size = 0
+        self._room.set()
+        if not block and self._error is not None:
+            raise self._error
+        return block
+
+    def rest(self, seconds: float) -> None:
+        """Let what comes next gather for so long. A piece that comes later waits for nothing."""
+        self._quiet_until = self._loop.time() + seconds
+
+    def _offer(self) -> None:
+        self._held = False
+        if self._alone is not None:
+            self._alone.cancel()
+            self._alone = None
+        if self._taker is not None and not self._taker.done():
+            self._taker.set_result(None)
+
+
+def _is_end(chunk: bytes) -> bool:
+    return b"[DONE]" in chunk or b"response.completed" in chunk
+
+
+def _joined(events: list[ServerSentEvent]) -> tuple[list[ServerSentEvent], bool]:
+    """The events with neighbouring deltas of one text joined, and whether there was any text."""
+    out: list[ServerSentEvent] = []
+    run: list[str] = []
+    key: tuple[object, ...] | None = None
+    holder: Json = {}
+    field = ""
+    texts = False
+    for event in events:
+        piece = _piece(event.value) if isinstance(event, Parsed) else None
+        if piece is not None:
+            texts = True
+            if piece[0] == key:
+                run.append(piece[1][piece[2]])
+                if "sequence_number" in holder:
+                    holder["sequence_number"] = piece[1]["sequence_number"]
+                continue
+        if len(run) > 1:
+            holder[field] = "".join(run)
+        out.append(event)
+        if piece is None or not _may_lead(piece):
+            key, run = None, []
+        else:
+            key, holder, field = piece
+            run = [holder[field]]
+    if len(run) > 1:
+        holder[field] = "".join(run)
+    return out, texts
+
+
+def _may_lead(piece: Piece) -> bool:
+    """Whether others may be joined to this one: not when it may be whitespace that pydantic-ai would drop."""
+    key, holder, field = piece
+    return key[0] == "args" or not holder[field].isspace()
+
+
+def _piece(event: Any) -> Piece | None:
+    """The one text that an event carries, or None when it must go through untouched."""
+    try:
+        piece = _chat_piece(event) if "choices" in event else _response_piece(event)
+        if piece is None:
+            return None
+        text = piece[1][piece[2]]
+        if type(text) is not str or not text:
+            return None
+        if piece[0][0] != "args" and (text[0] == "<" or text[-1] == ">"):
+            return None
+    except (AttributeError, KeyError, TypeError, IndexError):
+        return None  # not in the shape we know
+    return piece
+
+
+_ENVELOPE = frozenset(
+    {
+        "id",
+        "object",
+        "created",
+        "model",
+        "system_fingerprint",
+        "choices",
+        "usage",
+        "service_tier",
+        "obfuscation",
+        "provider",
+        "p",
+    }
+)
+_CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "native_finish_reason"})
+_TEXTS = frozenset({"content", "reasoning_content", "reasoning"})
+
+
+def _chat_piece(event: Json) -> Piece | None:
+    choices = event["choices"]
+    if len(choices) != 1 or event.get("usage") or not _ENVELOPE.issuperset(event):
+        return None
+    choice: Json = choices[0]
+    if choice.get("finish_reason") or choice.get("logprobs") or choice.get("index") or not _CHOICE.issuperset(choice):
+        return None
+    delta: Json = choice["delta"]
+    found: str | None = None
+    for name, value in delta.items():
+        if not value or name == "role":
+            continue
+        if found is not None:
+            return None
+        found = name
+    whose = (event.get("id"), event.get("model"))
+    if found in _TEXTS:
+        return (found, whose), delta, found
+    if found == "tool_calls":
+        return _arguments(delta["tool_calls"], whose)
+    return None
+
+
+def _arguments(calls: list[Json], whose: tuple[object, ...]) -> Piece | None:
+    """A delta of one call's arguments and nothing else."""
+    (call,) = calls if len(calls) == 1 else ({},)
+    function: Json = call["function"]
+    if call.get("id") or function.get("name"):
+        return None
+    if not {"index", "id", "type", "function"}.issuperset(call) or not {"name", "arguments"}.issuperset(function):
+        return None
+    return ("args", call["index"], whose), function, "arguments"
+
+
+_DELTAS = {
+    "response.output_text.delta": "text",
+    "response.reasoning_summary_text.delta": "thought",
+    "response.reasoning_text.delta": "thought",
+    "response.function_call_arguments.delta": "args",
+}
+_PLACES = ("item_id", "output_index", "content_index", "summary_index")
+_EVENT = frozenset({"type", "delta", "sequence_number", "logprobs", "obfuscation", *_PLACES})
+
+
+def _response_piece(event: Json) -> Piece | None:
+    kind = _DELTAS.get(event["type"])
+    if kind is None or event.get("logprobs") or not _EVENT.issuperset(event):
+        return None
+    return (kind, event["type"], *map(event.get, _PLACES)), event, "delta"

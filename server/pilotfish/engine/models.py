@@ -1,0 +1,294 @@
+"""Model strings to models: keys, addresses, settings, and what only one provider needs.
+
+`resolve` imports the one provider that is asked for. Models are built once for a set of settings and kept;
+`aclose` closes their connections. Keys live in memory only: in no log, no repr, no error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import os
+import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pydantic_ai import exceptions as library
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.models import Model, infer_model, known_model_names
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.settings import ModelSettings
+
+from pilotfish.engine.catalogue import Available, available, known_window
+from pilotfish.engine.failures import failure, redact
+from pilotfish.engine.http import create_client
+from pilotfish.engine.providers import BY_PREFIX, LOCAL_BY_PREFIX, key_for
+from pilotfish.engine.schemas import remember_schemas
+from pilotfish.errors import TurnError
+from pilotfish.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
+
+DEMO = "demo"
+NO_KEY = "api-key-not-set"  # what servers that need no key are sent: the SDK insists on one
+FALLBACK_ON = (library.ModelUnavailableError, library.ModelRateLimitError, library.ModelServerError)
+OPENAI_PREFIXES = frozenset({"openai", "openai-chat", "openai-responses"})
+
+
+class _Kept:
+    """The models and the HTTP client of one event loop."""
+
+    def __init__(self) -> None:
+        self.models: dict[tuple[object, ...], Model[Any]] = {}
+        self.clients: dict[float, httpx2.AsyncClient] = {}
+
+    def client(self, stall: float) -> httpx2.AsyncClient:
+        if stall not in self.clients:
+            self.clients[stall] = create_client(stall)
+        return self.clients[stall]
+
+
+_KEPT: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
+
+
+def resolve(model: str, settings: Settings, secrets: Mapping[str, str]) -> Model[Any]:
+    """The model that a model string means, with the user's settings inside; the fallback model behind it, when set.
+
+    Raises TurnError of kind `configuration` or `authentication`, with a remedy. Call it on the event loop that will
+    use the model. The same question gives the same model.
+    """
+    kept = _KEPT.setdefault(asyncio.get_running_loop(), _Kept())
+    asked = (model, _fingerprint(secrets), *_relevant(settings))
+    if asked not in kept.models:
+        kept.models[asked] = _with_fallback(model, settings, secrets, kept)
+    return kept.models[asked]
+
+
+async def aclose() -> None:
+    """Close every connection of this event loop's models. They may be resolved anew afterwards."""
+    kept = _KEPT.pop(asyncio.get_running_loop(), None)
+    for client in kept.clients.values() if kept else ():
+        await client.aclose()
+
+
+def broke_off(response: ModelResponse) -> bool:
+    """Whether a stream ended cleanly and yet before its end: no provider gives a whole answer without a reason."""
+    if response.provider_name is None:
+        return False  # a model in this process
+    said = response.finish_reason
+    if (
+        said == "stop"
+        and "finish_reason" not in (response.provider_details or {})
+        and response.provider_name == "openai"
+    ):
+        said = None  # pydantic-ai takes a missing reason of Chat Completions for "stop"
+    return said is None and response.state != "interrupted"
+
+
+def _with_fallback(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept) -> Model[Any]:
+    first = _build(model, settings, secrets, kept)
+    if settings.fallback_model is None or model in (settings.fallback_model, DEMO):
+        return first
+    from pydantic_ai.models.fallback import FallbackModel
+
+    second = _build(settings.fallback_model, settings, secrets, kept)
+    return FallbackModel(first, second, fallback_on=FALLBACK_ON)
+
+
+def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept) -> Model[Any]:
+    if model == DEMO:
+        from pilotfish.engine.demo_model import DemoModel
+
+        return DemoModel()
+    prefix, _, name = model.partition(":") if ":" in model else ("", "", model)
+    base_url = _base_url(prefix, settings)
+    try:
+        if prefix in LOCAL_BY_PREFIX or not prefix or prefix == "openai-compatible":
+            built = _compatible(prefix, name, base_url, key_for(prefix or "openai-compatible", secrets), settings, kept)
+        else:
+            built = infer_model(model, lambda kind: _provider(kind, base_url, settings, secrets, kept))
+    except TurnError:
+        raise
+    except ImportError as error:
+        raise _missing_package(model, prefix, error) from error
+    except library.UserError as error:
+        raise _not_configured(prefix, error) from error
+    remember_schemas(built)
+    if _is_lean(settings):
+        from pilotfish.engine import lean_history
+
+        lean_history.remember(built)
+    built._settings = model_settings(built, settings)  # noqa: SLF001  # infer_model takes no settings
+    return built
+
+
+def model_settings(model: Model[Any], settings: Settings) -> ModelSettings:
+    """What the user set, for this model. Anthropic caches only what it is told to."""
+    out = ModelSettings()
+    if settings.temperature is not None:
+        out["temperature"] = settings.temperature
+    if settings.thinking is not None:
+        out["thinking"] = False if settings.thinking == "off" else settings.thinking
+    if model.system == "anthropic":
+        out["cache"] = True
+    return out
+
+
+def _base_url(prefix: str, settings: Settings) -> str | None:
+    """`baseUrl` is the address of the provider that `model` names, and of OpenAI-compatible ones; of no other.
+
+    So that choosing another provider's model never sends its key to this address.
+    """
+    own = settings.model.partition(":")[0] if ":" in settings.model else ""
+    if prefix in OPENAI_PREFIXES or prefix in ("", "openai-compatible") or prefix == own:
+        return settings.base_url
+    return None
+
+
+def _compatible(
+    prefix: str, name: str, base_url: str | None, key: str | None, settings: Settings, kept: _Kept
+) -> Model[Any]:
+    """A model of a server that speaks OpenAI Chat: one of this machine, or the one at `baseUrl`."""
+    local = LOCAL_BY_PREFIX.get(prefix)
+    address = base_url or _local_address(prefix)
+    if not name or address is None:
+        raise _unknown(f"{prefix}:{name}" if prefix else name)
+    if not address.startswith(("http://", "https://")):
+        raise TurnError(
+            f"baseUrl is not an address: {redact(address)}",
+            remedy="Set baseUrl to an address such as http://127.0.0.1:11434/v1.",
+            kind="configuration",
+        )
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles import ModelProfile
+
+    provider: Provider[Any]
+    if prefix == "ollama":
+        from pydantic_ai.providers.ollama import OllamaProvider
+
+        provider = OllamaProvider(address, key or NO_KEY, http_client=kept.client(settings.stall_timeout))
+    else:
+        from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+        provider = OpenAICompatibleProvider(
+            local.prefix if local else "openai-compatible",
+            base_url=address,
+            api_key=key or NO_KEY,
+            http_client=kept.client(settings.stall_timeout),
+        )
+    _tune(provider, settings)
+    window = known_window(f"{prefix}:{name}") if local else None
+    return OpenAIChatModel(
+        name, provider=provider, profile=ModelProfile(context_window=window) if window is not None else None
+    )
+
+
+def _local_address(prefix: str) -> str | None:
+    local = LOCAL_BY_PREFIX.get(prefix)
+    return os.environ.get(f"{prefix.upper()}_BASE_URL") or local.base_url if local else None
+
+
+def _provider(
+    kind: str, base_url: str | None, settings: Settings, secrets: Mapping[str, str], kept: _Kept
+) -> Provider[Any]:
+    """The library's provider, with our key, address and HTTP client where it takes them."""
+    try:
+        known = infer_provider_class(kind)
+    except ValueError:
+        raise _unknown(f"{kind}:…") from None
+    key = key_for(kind, secrets)
+    if key is None and base_url is None and (asks := BY_PREFIX.get(_secret_name(kind))) is not None:
+        raise TurnError(
+            f"No API key for {asks.label}.",
+            remedy=f"Set {asks.variables[0]} in the environment, or run “Pilotfish: Set Key of a Provider”.",
+            kind="authentication",
+        )
+    ours = any(base.__name__ == "_OpenAISDKProvider" for base in known.__mro__) or kind in ("anthropic", "google")
+    given: dict[str, Any] = {
+        "api_key": key or (NO_KEY if base_url is not None else None),
+        "base_url": base_url,
+        "http_client": kept.client(settings.stall_timeout) if ours else None,
+    }
+    takes = inspect.signature(known).parameters
+    provider = known(**{name: value for name, value in given.items() if name in takes and value is not None})
+    _tune(provider, settings)
+    return provider
+
+
+def _secret_name(kind: str) -> str:
+    return "openai" if kind in OPENAI_PREFIXES else kind
+
+
+def _tune(provider: Provider[Any], settings: Settings) -> None:
+    """Retries are the turn's, with its own clock and its own notices; the lean path replaces the SDK's slow parts."""
+    client: Any = provider.client
+    if hasattr(client, "max_retries"):
+        client.max_retries = 0
+    if _is_lean(settings):
+        from pilotfish.engine import lean_openai
+
+        lean_openai.install(client)
+
+
+def _is_lean(settings: Settings) -> bool:
+    """Whether the lean path is wanted, and there is something to make lean."""
+    return "openai" in sys.modules and settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
+
+
+def _missing_package(model: str, prefix: str, error: ImportError) -> TurnError:
+    package = error.name or prefix
+    return TurnError(
+        f"The model {model} needs a package that is not installed: {package}.",
+        remedy=f"Install it beside Pilotfish: pip install 'pydantic-ai-slim[{prefix}]'.",
+        kind="configuration",
+    )
+
+
+def _not_configured(prefix: str, error: library.UserError) -> TurnError:
+    """What a provider of the library misses: it names the environment variable."""
+    wants = error.message.partition("To try Pydantic AI")[0].strip()
+    return TurnError(
+        f"The provider {prefix} is not configured.",
+        remedy=redact(wants),
+        kind="authentication" if "KEY" in wants or "TOKEN" in wants else "configuration",
+    )
+
+
+def _unknown(model: str) -> TurnError:
+    names = [name for name in known_model_names() if not name.startswith("gateway/")]
+    same = sorted((name for name in names if name.partition(":")[2] == model), key=len)
+    close = same or get_close_matches(model, names, 1, 0.7)
+    hint = f"Did you mean {close[0]}? " if close else ""
+    why = "is not known" if ":" in model else "names no provider, and baseUrl is not set"
+    return TurnError(
+        f"The model {model} {why}.",
+        remedy=f"{hint}A model is written provider:name, such as anthropic:claude-sonnet-5-5, or just its name when"
+        " baseUrl is the address of an OpenAI-compatible server. The model `demo` needs nothing.",
+        kind="configuration",
+    )
+
+
+def _fingerprint(secrets: Mapping[str, str]) -> str:
+    """Tells one set of keys from another without holding it: the environment's count too."""
+    found = [f"{name}={key_for(name, secrets)}" for name in (*BY_PREFIX, *LOCAL_BY_PREFIX, *sorted(secrets))]
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()
+
+
+def _relevant(settings: Settings) -> tuple[object, ...]:
+    lean = settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
+    return (
+        settings.model,
+        settings.base_url,
+        settings.fallback_model,
+        settings.thinking,
+        settings.temperature,
+        settings.stall_timeout,
+        lean,
+        *(os.environ.get(f"{prefix.upper()}_BASE_URL") for prefix in (*LOCAL_BY_PREFIX, "openai", "anthropic")),
+    )

@@ -1,0 +1,849 @@
+"""A turn, from prompt to outcome.
+
+    user_input ──► assistant ──► tool_execution ──► response ──► assistant … ──► the end
+
+`run` reads top to bottom: take the prompt up, converse until the model is done, close what is open, end. Within
+the conversation every model response passes the seven phases, in `before_request` and `after_response`.
+
+Promises: whatever way a turn ends, every announced call is closed, everything said is in the ledger, and the
+history can be sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
+from pydantic_ai.exceptions import ModelRetry, RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai.usage import RunUsage
+
+from pilotfish.core.ids import with_plain_ids
+from pilotfish.core.loops import Repeats
+from pilotfish.core.messages import (
+    FINAL_STATUSES,
+    CallApproval,
+    CallStatus,
+    CanonicalMessage,
+    CanonicalToolCall,
+    message_to_json,
+    normalise_args,
+)
+from pilotfish.core.policy import CallFacts, Verdict
+from pilotfish.core.records import (
+    AgentState,
+    ChunkRecord,
+    Failure,
+    FileChangeRecord,
+    MessageRecord,
+    NoticeRecord,
+    PlanEntry,
+    PlanRecord,
+    Receipt,
+    Record,
+    StateRecord,
+    StopReason,
+    ToolCallRecord,
+    TurnEndRecord,
+    TurnStartRecord,
+    Usage,
+    UsageRecord,
+)
+from pilotfish.core.registry import ToolCallRegistry
+from pilotfish.core.sanitizer import repair
+from pilotfish.core.textcalls import find_calls
+from pilotfish.core.trim import trim
+from pilotfish.engine.adapter import from_canonical, to_canonical
+from pilotfish.engine.calls import Calls, Returned, is_open
+from pilotfish.engine.models import broke_off, failure
+from pilotfish.engine.observe import request_id
+from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.prompt import PreparedPrompt, environment_facts, plain_text, standing_instructions
+from pilotfish.engine.recovery import STARTED
+from pilotfish.engine.state import ResponseState
+from pilotfish.errors import TurnError
+from pilotfish.settings import Settings
+from pilotfish.tools.tool import Preview, Tool
+from pilotfish.workspace.changes import FileChange
+from pilotfish.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.toolsets import AbstractToolset
+
+log = logging.getLogger(__name__)
+
+MAX_TRIES = 4  # of one model request whose failure may pass
+LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry to the user
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """What one request carries through the log: its name, its limit, its figures."""
+
+    request_id: str
+    max_iterations: int
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a turn ended."""
+
+    turn_id: str
+    stop_reason: StopReason
+    usage: Usage
+    error: Failure | None = None
+    receipt: Receipt | None = None
+
+
+class Ports(Protocol):
+    """What a turn may touch of its session. `live.py` fills it."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def history(self) -> list[CanonicalMessage]:
+        """the conversation so far; the turn appends to it"""
+        ...
+
+    @property
+    def registry(self) -> ToolCallRegistry:
+        """the calls of the session; its changes come to `call_changed` of the running turn"""
+        ...
+
+    async def taken_up(self, turn_id: str) -> None:
+        """the prompt has been recorded"""
+        ...
+
+    def emit(self, record: Record) -> None: ...
+    async def settled(self) -> None: ...
+    async def keep(self, data: bytes) -> str: ...
+    async def read_output(self, call_id: str, first: int, count: int) -> str: ...
+    def judge(self, facts: CallFacts) -> Verdict: ...
+    async def ask(
+        self,
+        turn_id: str,
+        call: CanonicalToolCall,
+        facts: CallFacts,
+        verdict: Verdict,
+        preview: Preview | None,
+        mark: str,
+        *,
+        amendable: bool,
+    ) -> tuple[Answer | None, Question]: ...
+    async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None: ...
+    def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None: ...
+    def rules_text(self) -> str:
+        """the AGENTS.md rules that hold now"""
+        ...
+
+    def toolsets(self) -> Sequence[AbstractToolset[Any]]:
+        """tools of MCP servers"""
+        ...
+
+    def new_id(self, kind: str) -> str: ...
+    def clock(self) -> float: ...
+    async def compact(self, turn_id: str, token: CancellationToken) -> bool:
+        """Summarise what is old. False: there is nothing left to summarise."""
+        ...
+
+
+class RequestOrchestrator:
+    """One turn. Also the `deps` of its pydantic-ai run: hooks and tools reach it there."""
+
+    def __init__(
+        self,
+        *,
+        ports: Ports,
+        turn_id: str,
+        settings: Settings,
+        workspace: Workspace,
+        model: Callable[[], Model],
+        blocks: Sequence[Mapping[str, Any]],
+        prompt_id: str | None,
+        prepared: PreparedPrompt,
+        resumed: bool = False,
+    ) -> None:
+        self.ports = ports
+        self.turn_id = turn_id
+        self.settings = settings
+        self.workspace = workspace
+        self.clock = ports.clock
+        self.emit = ports.emit
+        self.settled = ports.settled
+        self.keep = ports.keep
+        self.read_output = ports.read_output
+        self.request = RequestContext(turn_id[-8:], settings.max_iterations)
+        self.registry = ports.registry
+        self.calls = Calls(self)
+        self.iteration = 0
+        self.changed_files: dict[str, None] = {}
+        self._model = model
+        self._blocks = tuple(blocks)
+        self._prompt_id = prompt_id
+        self._prepared = prepared
+        self._resumed = resumed
+        self._state = ResponseState(self._state_changed)
+        self._token = CancellationToken()
+        self._cancelled_at: float | None = None
+        self._message_id = ""
+        self._call_ids: dict[int, str] = {}
+        self._own_calls: dict[str, None] = {}
+        self._seen = 0
+        self._responses = 0
+        self._canonical: dict[int, tuple[ModelMessage, CanonicalMessage]] = {}
+        self._broken = 0
+        self._repeats = Repeats()
+        self._usage = Usage()
+        self._earlier = Usage()
+        self._last: ModelResponse | None = None
+        self._context: RunContext[RequestOrchestrator] | None = None
+        self._steering: list[tuple[Sequence[UserContent], Callable[[], None]]] = []
+        self._undelivered: dict[str, Callable[[], None]] = {}
+        self._reset_messages()
+
+    # -- the turn, top to bottom -------------------------------------------------------------------------------
+
+    async def run(self) -> Outcome:
+        """Run the turn to its end. Never raises for anything that happens inside it."""
+        request_id.set(self.request.request_id)
+        began = self.clock()
+        if self._resumed:
+            self._take_up_again()
+        else:
+            self._take_up()
+            await self.ports.taken_up(self.turn_id)
+        stop: StopReason = "failed"
+        error: Failure | None = None
+        try:
+            stop = await self._converse()
+        except TurnError as problem:
+            error = Failure(
+                message=str(problem),
+                remedy=problem.remedy,
+                retryable=problem.retryable,
+                kind=problem.kind,
+                retry_after=problem.retry_after,
+            )
+        except Exception:
+            log.exception("turn %s failed", self.request.request_id)
+            error = Failure(
+                message="Something went wrong inside Pilotfish.",
+                remedy="Try again. If it happens again, look into the log and report it.",
+                retryable=True,
+            )
+        if self._cancelled_at is not None:
+            stop, error = "cancelled", None
+        outcome = await self._end(stop, error)
+        self.request.metrics |= {
+            "seconds": round(self.clock() - began, 3),
+            "iterations": self.iteration,
+            "calls": len(self._own_calls),
+            "input_tokens": self._usage.input_tokens,
+            "output_tokens": self._usage.output_tokens,
+        }
+        log.info("turn ended: %s", stop, extra={"metrics": self.request.metrics})
+        return outcome
+
+    def cancel(self) -> None:
+        """Stop the turn: the model's stream, its calls, its questions."""
+        if self._cancelled_at is None:
+            self._cancelled_at = self.clock()
+            self._token.cancel()
+
+    @property
+    def token(self) -> CancellationToken:
+        return self._token
+
+    def steer(self, content: Sequence[UserContent], was_read: Callable[[], None]) -> Callable[[], None]:
+        """Give the model words at its next step. `was_read` is called when it has them. Gives what takes them back."""
+        words = (content, was_read)
+        self._steering.append(words)
+        if self._context is not None:
+            self._enqueue_steering(self._context)
+
+        def take_back() -> None:
+            if words in self._steering:
+                self._steering.remove(words)
+            pending = self._context.pending_messages if self._context is not None else None
+            for message in list(pending or ()):
+                if self._undelivered.get(message.enqueue_id) is was_read and pending is not None:
+                    pending.remove(message)
+                    del self._undelivered[message.enqueue_id]
+
+        return take_back
+
+    def delivered(self, enqueue_id: str) -> None:
+        """Words given with `steer` have reached the model."""
+        if was_read := self._undelivered.pop(enqueue_id, None):
+            was_read()
+
+    async def stop_call(self, call_id: str) -> bool:
+        """Stop one call and wait until it is over; the turn goes on. False: it is not running."""
+        return await self.calls.stop(call_id)
+
+    def _enqueue_steering(self, ctx: RunContext[RequestOrchestrator]) -> None:
+        for content, was_read in self._steering:
+            if enqueue_id := ctx.enqueue(*content):
+                self._undelivered[enqueue_id] = was_read
+        self._steering.clear()
+
+    def _take_up(self) -> None:
+        self.emit(
+            TurnStartRecord(
+                turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self.clock()
+            )
+        )
+        request = ModelRequest(parts=[UserPromptPart(content=self._prepared.content, timestamp=self._now())])
+        self._record(request, text=plain_text(self._blocks))
+        for notice in self._prepared.notices:
+            self.notice("warning", notice)
+
+    def _take_up_again(self) -> None:
+        """After a crash: what had started is not started again; what waited for an answer waits again."""
+        for call in self.registry.open_calls():
+            self._own_calls[call.id] = None
+            if call.status is CallStatus.IN_PROGRESS:
+                self.registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
+        self._state = ResponseState(self._state_changed, "tool_execution")
+
+    async def _converse(self) -> StopReason:
+        """Run the model until it is done; what may pass is tried again, from the recorded history."""
+        failed, progress = 0, -1
+        while True:
+            try:
+                return await self._one_run()
+            except TurnError as problem:
+                if self._cancelled_at is not None:
+                    return "cancelled"
+                if problem.kind == "context" and await self.ports.compact(self.turn_id, self._token):
+                    self._reset_messages()
+                    continue
+                failed = failed + 1 if progress == self._responses else 1
+                progress = self._responses
+                wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
+                if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
+                    raise
+                self.notice("warning", f"{problem} Retrying in {wait:.0f} s.", problem.remedy)
+                self._close_open("the provider's answer broke off")
+                if not await self._pause(wait):
+                    return "cancelled"
+
+    async def _one_run(self) -> StopReason:
+        from pilotfish.engine.agent import forward, main_agent
+
+        model = self._model()
+        self._reset_messages()
+        history = self._sendable(model)
+        self._seen = len(history)
+        usage = RunUsage()
+        budget = self.settings.budget
+        with capture_run_messages() as captured:
+            try:
+                await main_agent().run(
+                    message_history=history,
+                    model=model,
+                    deps=self,
+                    usage=usage,
+                    usage_limits=UsageLimits(
+                        request_limit=max(1, self.settings.max_iterations - self._earlier.requests),
+                        total_tokens_limit=_left(budget.tokens, self._earlier),
+                        cost_limit=_cost_left(budget.cost, self._earlier),
+                    ),
+                    cancellation_token=self._token,
+                    event_stream_handler=forward,
+                    toolsets=self.ports.toolsets(),
+                )
+            except RunCancelled as cancelled:
+                self._record_rest(cancelled.all_messages(), keep_partial=True)
+                return "cancelled"
+            except UsageLimitExceeded:
+                self._record_rest(captured, keep_partial=True)
+                return "max_iterations" if self.iteration >= self.settings.max_iterations else "budget"
+            except TurnError as problem:
+                self._record_rest(captured, keep_partial=not problem.retryable)
+                raise
+            except UnexpectedModelBehavior as problem:
+                self._record_rest(captured, keep_partial=True)
+                if self._last is not None and self._last.finish_reason == "content_filter":
+                    self.notice("warning", "The provider refused to answer.", "Word the request differently.")
+                    return "refusal"
+                raise self._misbehaved(problem) from problem
+            except Exception as problem:
+                final = failure(problem)
+                self._record_rest(captured, keep_partial=not final.retryable)
+                raise final from problem
+            finally:
+                self._context = None
+                self._tally(usage)
+                self._earlier = self._usage
+        self._record_rest(captured, keep_partial=True)
+        return self._stop_reason()
+
+    async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
+        receipt = None
+        self._close_open("aborted by user" if stop == "cancelled" else "the turn ended")
+        for change in self.workspace.take_unclaimed():
+            await self.changed("", change)
+        if stop == "cancelled":
+            killed = await self.workspace.processes.kill_all()
+            started = self._cancelled_at if self._cancelled_at is not None else self.clock()
+            cancelled = [
+                call_id for call_id in self._own_calls if self.registry.get(call_id).status is CallStatus.CANCELLED
+            ]
+            receipt = Receipt(
+                turn_id=self.turn_id,
+                took_ms=round((self.clock() - started) * 1000),
+                cancelled_calls=tuple(cancelled),
+                killed_processes=killed,
+                changed_files=tuple(self.changed_files),
+            )
+        if self._state.can_transition_to("response"):
+            self._state.transition_to("response")
+        self.emit(
+            TurnEndRecord(
+                turn_id=self.turn_id,
+                stop_reason=stop,
+                usage=self._usage,
+                timestamp=self.clock(),
+                error=error,
+                receipt=receipt,
+            )
+        )
+        await self.settled()
+        return Outcome(turn_id=self.turn_id, stop_reason=stop, usage=self._usage, error=error, receipt=receipt)
+
+    # -- one model request: phases 1 and 2 ---------------------------------------------------------------------
+
+    async def before_request(
+        self, ctx: RunContext[RequestOrchestrator], messages: list[ModelMessage]
+    ) -> list[ModelMessage]:
+        """Phases 1 and 2: enter the assistant state; what the tools returned is recorded, then sent."""
+        self._context = ctx
+        self._enqueue_steering(ctx)
+        self._record_rest(ctx.messages, keep_partial=True)
+        if self._state.can_transition_to("response"):
+            self._state.transition_to("response")
+        self.iteration += 1
+        self._state.transition_to("assistant")
+        self._message_id = self.ports.new_id("msg")
+        self._call_ids.clear()
+        await self.settled()
+        return self._trimmed(messages)
+
+    # -- one model response: phases 3 to 7 ---------------------------------------------------------------------
+
+    async def after_response(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> ModelResponse:
+        """Phases 3 to 7, with the response whole: record it before anything of it runs."""
+        self._check_whole(response)
+        response = self._with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
+        self._record(response)  # phase 3: thoughts and text
+        self._seen += 1
+        self._responses += 1
+        self._last = response
+        self._count(ctx, response)  # phase 4: usage
+        if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
+            self._state.transition_to("tool_execution")  # phase 5: the library runs them, one by one, in `execute`
+            for part in calls:
+                self._register(part)
+        elif response.finish_reason not in ("length", "content_filter") and not _says_anything(response):
+            # phase 6: an empty answer; one that was cut off or refused is none
+            raise ModelRetry("Your last answer was empty. Answer the user, or call a tool.")
+        else:
+            self._state.transition_to("response")  # phase 7
+        await self.settled()
+        return response
+
+    async def execute(self, call_id: str, name: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> Returned:
+        """Phase 5, for one call. One that ended before a crash is not run again: it gives what it gave."""
+        self._ensure(call_id, name)
+        if (call := self.registry.get(call_id)).status in FINAL_STATUSES:
+            return Returned(call.result.text if call.result else call.error or "", _outcome(call))
+        return await self.calls.execute(call_id, tool, args)
+
+    def _state_changed(self, state: AgentState) -> None:
+        self.emit(StateRecord(turn_id=self.turn_id, state=state, iteration=self.iteration))
+
+    # -- pieces of a response while it is made ------------------------------------------------------------------
+
+    def text_piece(self, index: int, text: str) -> None:
+        self._piece(f"{self._message_id}.{index}", "message", text)
+
+    def thought_piece(self, index: int, text: str) -> None:
+        self._piece(f"{self._message_id}.{index}", "thought", text)
+
+    def announce(self, index: int, call_id: str, name: str) -> None:
+        """A call has begun to be written. An id that was used before in the session gets a fresh one."""
+        if not call_id or call_id in self.registry or call_id in self._call_ids.values():
+            call_id = self.ports.new_id("call")
+        self._call_ids[index] = call_id
+        self.registry.register(call_id, name, {}, **_looks(name, {}))
+
+    def args_piece(self, index: int, text: str) -> None:
+        if call_id := self._call_ids.get(index):
+            self._piece(call_id, "args", text)
+
+    def progress(self, call_id: str, text: str) -> None:
+        self._piece(call_id, "progress", text)
+
+    def answered(self, call_id: str, content: str) -> None:
+        """A result came back. Calls that never reached `execute` (unknown tool, bad JSON) are closed by it."""
+        if call_id in self.registry and is_open(self.registry.get(call_id)):
+            self.registry.move(call_id, CallStatus.FAILED, error=content[:2000])
+
+    def _piece(self, item_id: str, channel: Literal["message", "thought", "args", "progress"], text: str) -> None:
+        if text:
+            self.emit(ChunkRecord(turn_id=self.turn_id, item_id=item_id, channel=channel, text=text))
+
+    # -- what calls need of the turn -----------------------------------------------------------------------------
+
+    def judge(self, facts: CallFacts) -> Verdict:
+        return self.ports.judge(facts)
+
+    async def question(
+        self,
+        call_id: str,
+        tool: Tool[Any],
+        facts: CallFacts,
+        verdict: Verdict,
+        preview: Preview | None,
+        mark: str,
+    ) -> tuple[Answer | None, Question]:
+        if self.registry.get(call_id).status is not CallStatus.AWAITING_APPROVAL:
+            self.registry.move(call_id, CallStatus.AWAITING_APPROVAL)
+        await self.settled()
+        call = self.registry.get(call_id)
+        amendable = tool.name in ("bash", "write_file", "update_file")
+        return await self.ports.ask(self.turn_id, call, facts, verdict, preview, mark, amendable=amendable)
+
+    def audit(self, call_id: str, tool: str, approval: CallApproval) -> None:
+        self.ports.audit(self.turn_id, call_id, tool, approval)
+
+    async def ask_user(self, question: str, options: Sequence[str]) -> str | None:
+        return await self.ports.ask_user(self.turn_id, question, options)
+
+    async def research(self, question: str, progress: Callable[[str], None]) -> str:
+        from pilotfish.engine.research import research
+
+        return await research(self, question, progress, self._model)
+
+    def show_plan(self, entries: Sequence[PlanEntry]) -> None:
+        self.emit(PlanRecord(turn_id=self.turn_id, entries=tuple(entries), timestamp=self.clock()))
+
+    def notice(self, level: Literal["info", "warning", "error"], message: str, remedy: str | None = None) -> None:
+        self.emit(
+            NoticeRecord(turn_id=self.turn_id, level=level, message=message, remedy=remedy, timestamp=self.clock())
+        )
+
+    async def changed(self, call_id: str, change: FileChange) -> None:
+        """A file was changed: its before-image is kept, then it is told."""
+        self.changed_files[change.path.as_uri()] = None
+        self.emit(
+            FileChangeRecord(
+                turn_id=self.turn_id,
+                call_id=call_id,
+                uri=change.path.as_uri(),
+                change=change.change,
+                added=change.added,
+                removed=change.removed,
+                via=change.via,
+                before=None if change.before is None else await self.keep(change.before),
+                after=None if change.after is None else await self.keep(change.after),
+                timestamp=self.clock(),
+                old_uri=change.old_path.as_uri() if change.old_path else None,
+            )
+        )
+
+    async def check_repeats(self, call: CanonicalToolCall, text: str) -> None:
+        """The same call with the same result, again and again: ask whether to go on, and stop when nobody says so."""
+        question = self._repeats.note(call.name, call.args, text)
+        if question is None:
+            return
+        if await self.ask_user(question, ("Go on", "Stop")) != "Go on":
+            self.notice("warning", "The turn was stopped: it repeated the same call.", "Say what to do differently.")
+            self.cancel()
+
+    async def after_call(self, call: CanonicalToolCall, text: str) -> str:
+        """What the model hears beside a result: files it knows that have changed under it."""
+        if call.category in ("write", "execute") and (changed := self.workspace.changed_since_read()):
+            names = ", ".join(self.workspace.relative(path) for path in changed[:20])
+            text = f"{text}\n[changed since you read them: {names}]"
+        return text
+
+    def instructions(self) -> str:
+        parts = [
+            standing_instructions(),
+            environment_facts(
+                self.workspace, mode=self.ports.mode, today=self._now().date(), trusted=self.ports.trusted
+            ),
+            self.ports.rules_text() if self.ports.trusted else "",
+        ]
+        return "\n\n".join(filter(None, parts))
+
+    # -- recording ------------------------------------------------------------------------------------------------
+
+    def _record(self, message: ModelMessage, text: str | None = None, *, shown_only: bool = False) -> None:
+        canonical = to_canonical(_without_instructions(message))
+        assistant = isinstance(message, ModelResponse)
+        if not shown_only:
+            self.ports.history.append(canonical)
+        self.emit(
+            MessageRecord(
+                turn_id=self.turn_id,
+                message_id=self._message_id if assistant else self.ports.new_id("msg"),
+                role="assistant" if assistant else "user",
+                content=canonical.get_text_content() if text is None else text,
+                message=message_to_json(canonical),
+                timestamp=self.clock(),
+                binary_content=tuple(item for _, item in self._prepared.attachments) if text is not None else (),
+                shown_only=shown_only,
+            )
+        )
+
+    def _record_rest(self, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
+        """Record what the run has added since we last looked."""
+        fresh = messages[self._seen :]
+        self._seen = len(messages)
+        for message in fresh:
+            if not isinstance(message, ModelResponse):
+                self._record(message)
+            elif message.parts:
+                self._record(self._with_own_ids(message), shown_only=not keep_partial)
+
+    def _sendable(self, model: Model) -> list[ModelMessage]:
+        """The whole conversation, repaired, as the library's messages."""
+        history = self.ports.history
+        if self._resumed and not self.iteration:
+            history[:] = [*repair(history[:-1]), history[-1]]  # its open calls are what is resumed
+        else:
+            history[:] = repair(history)
+        # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
+        sent = with_plain_ids(history) if _from_another(history, model.system) else history
+        return [self._vendor(message) for message in sent]
+
+    def _trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+        """What of it is sent. Untouched messages stay the very objects they are."""
+        canonical = [self._canonical_of(message) for message in messages]
+        sent = trim(
+            canonical,
+            tool_history_rounds=self.settings.tool_history_rounds,
+            protect_tokens=self.settings.protect_tokens,
+            minimum_saved=self.settings.minimum_saved_tokens,
+        )
+        if len(sent) == len(messages):
+            return [
+                message if after is before else from_canonical(after)
+                for message, before, after in zip(messages, canonical, sent, strict=True)
+            ]
+        return [from_canonical(message) for message in sent]
+
+    def _canonical_of(self, message: ModelMessage) -> CanonicalMessage:
+        known = self._canonical.get(id(message))
+        if known is None or known[0] is not message:
+            known = (message, to_canonical(message))
+            self._canonical[id(message)] = known
+        return known[1]
+
+    def _vendor(self, canonical: CanonicalMessage) -> ModelMessage:
+        message = from_canonical(canonical)
+        self._canonical[id(message)] = (message, canonical)
+        return message
+
+    def _reset_messages(self) -> None:
+        self._canonical.clear()
+
+    # -- calls in a response ----------------------------------------------------------------------------------------
+
+    def _with_own_ids(self, response: ModelResponse) -> ModelResponse:
+        """Every call under the id it was announced with: no id stands twice in a session."""
+        parts = list(response.parts)
+        for index, part in enumerate(parts):
+            if isinstance(part, ToolCallPart):
+                if index not in self._call_ids:
+                    self.announce(index, part.tool_call_id, part.tool_name)
+                if (own := self._call_ids[index]) != part.tool_call_id:
+                    parts[index] = replace(part, tool_call_id=own)
+        return replace(response, parts=parts)
+
+    def _with_refusal(self, response: ModelResponse) -> ModelResponse:
+        """Words of refusal come beside an empty answer: they are the answer."""
+        words = (response.provider_details or {}).get("refusal")
+        if response.parts or not isinstance(words, str) or not words:
+            return response
+        self.text_piece(0, words)
+        return replace(response, parts=[TextPart(words)])
+
+    def _with_recovered_calls(self, response: ModelResponse) -> ModelResponse:
+        """Calls that the model wrote as text become calls, marked."""
+        from pilotfish.engine.agent import tools_by_name
+
+        if any(isinstance(part, ToolCallPart) for part in response.parts):
+            return response
+        text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        found = find_calls(text, {name: _fits(tool) for name, tool in tools_by_name().items()})
+        if not found:
+            return response
+        parts = list(response.parts)
+        for call in found:
+            call_id = self.ports.new_id("call")
+            self._call_ids[len(parts)] = call_id
+            self.registry.register(call_id, call.name, call.args, recovered=True, **_looks(call.name, call.args))
+            parts.append(ToolCallPart(call.name, dict(call.args), tool_call_id=call_id))
+        self.notice("info", f"{len(found)} tool call(s) that the model wrote as text were taken as calls.")
+        return replace(response, parts=parts)
+
+    def _register(self, part: ToolCallPart) -> None:
+        self._ensure(part.tool_call_id, part.tool_name)
+        args, _ = normalise_args(part.args)
+        self.registry.amend(part.tool_call_id, args=args, **_looks(part.tool_name, args))
+
+    def _ensure(self, call_id: str, name: str) -> None:
+        if call_id not in self.registry:
+            self.registry.register(call_id, name, {}, **_looks(name, {}))
+
+    def call_changed(self, call: CanonicalToolCall) -> None:
+        """The registry's one change notice for every move."""
+        self._own_calls[call.id] = None
+        self.emit(ToolCallRecord(turn_id=self.turn_id, call=call, timestamp=self.clock(), message_id=self._message_id))
+
+    def _close_open(self, reason: str) -> None:
+        self.registry.close_open(reason)
+
+    def _check_whole(self, response: ModelResponse) -> None:
+        """A stream that ended without saying why broke off, most likely: tried again once, then taken as it is."""
+        if not broke_off(response):
+            return
+        self._broken += 1
+        if self._broken == 1:
+            self._record(self._with_own_ids(response), shown_only=True)
+            raise TurnError(
+                "The provider's answer broke off.",
+                remedy="Send the prompt again.",
+                retryable=True,
+                kind="network",
+            )
+        self.notice("warning", "The provider did not say that its answer is complete.")
+
+    # -- figures and ends -----------------------------------------------------------------------------------------
+
+    def _count(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> None:
+        self._tally(ctx.usage)
+        window = self.settings.context_window or ctx.model.context_window
+        used = response.usage.input_tokens + response.usage.output_tokens
+        self.emit(UsageRecord(turn_id=self.turn_id, usage=self._usage, context_used=used, context_window=window))
+
+    def _tally(self, run: RunUsage) -> None:
+        """The turn's usage: what earlier runs used, and this one so far."""
+        used = self._earlier + Usage(
+            input_tokens=run.input_tokens,
+            output_tokens=run.output_tokens,
+            cached_tokens=run.cache_read_tokens,
+            cost=float(run.cost) if run.cost is not None else None,
+        )
+        self._usage = replace(used, requests=self.iteration, tool_calls=len(self._own_calls))
+
+    def _stop_reason(self) -> StopReason:
+        match self._last.finish_reason if self._last else None:
+            case "length":
+                self.notice("warning", "The answer was cut off by the token limit.", "Say “continue”.")
+                return "max_tokens"
+            case "content_filter":
+                return "refusal"
+            case _:
+                return "end_turn"
+
+    def _misbehaved(self, problem: UnexpectedModelBehavior) -> TurnError:
+        log.warning("turn %s: %s", self.request.request_id, problem)
+        return TurnError(
+            "The model gave no usable answer.",
+            remedy="Send the prompt again, or switch to another model.",
+            kind="empty",
+        )
+
+    async def _pause(self, seconds: float) -> bool:
+        """Wait; False when the turn was cancelled meanwhile."""
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            if self._cancelled_at is not None:
+                return False
+            await asyncio.sleep(min(0.05, seconds))
+        return self._cancelled_at is None
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self.clock(), UTC)
+
+
+def _outcome(call: CanonicalToolCall) -> Literal["success", "failed", "denied"]:
+    if call.status is CallStatus.COMPLETED:
+        return "success"
+    return "denied" if call.status is CallStatus.DENIED else "failed"
+
+
+def _says_anything(response: ModelResponse) -> bool:
+    return any(not isinstance(part, TextPart) or part.content.strip() for part in response.parts) and any(
+        part.part_kind != "thinking" for part in response.parts
+    )
+
+
+def _from_another(history: Sequence[CanonicalMessage], provider: str) -> bool:
+    return any(
+        message.is_response and message.extra.get("provider_name") not in (provider, None) for message in history
+    )
+
+
+def _without_instructions(message: ModelMessage) -> ModelMessage:
+    """Instructions are made anew for every request; stored with each message they would only weigh."""
+    return replace(message, instructions=None) if isinstance(message, ModelRequest) else message
+
+
+def _fits(tool: Tool[Any]) -> Callable[[Mapping[str, Any]], bool]:
+    def fits(args: Mapping[str, Any]) -> bool:
+        try:
+            tool.args.model_validate(dict(args))
+        except ValueError:
+            return False
+        return True
+
+    return fits
+
+
+def _looks(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """How a call is shown before it is understood: its title and category."""
+    from pilotfish.engine.agent import tools_by_name
+
+    tool = tools_by_name().get(name)
+    if tool is None:
+        return {"title": name}
+    try:
+        return {"title": tool.title(tool.args.model_validate(dict(args))), "category": tool.category}
+    except ValueError:
+        return {"title": name, "category": tool.category}
+
+
+def _left(limit: int | None, used: Usage) -> int | None:
+    return None if limit is None else max(1, limit - used.input_tokens - used.output_tokens)
+
+
+def _cost_left(limit: float | None, used: Usage) -> Any:
+    from decimal import Decimal
+
+    return None if limit is None else max(Decimal("0.000001"), Decimal(str(limit)) - Decimal(str(used.cost or 0)))

@@ -1,0 +1,250 @@
+"""A prompt as the model receives it: the user's blocks, the facts around them, and the standing instructions.
+
+Hides: how attachments, selections, diagnostics and mentions become text. Promises: nothing the user attached is
+dropped in silence (what cannot be given is said, in the prompt and as a notice), and instructions stay small.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
+
+from pydantic_ai.messages import BinaryContent, UserContent
+
+from pilotfish.core.records import Attachment
+from pilotfish.errors import BadRequest, PilotfishError
+from pilotfish.workspace.workspace import Workspace
+
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+MAX_IMAGE_BYTES = 10 * 1024 * 1024
+MAX_RESOURCE_CHARS = 40_000  # what one attached file may add to the context
+MAX_RULES_CHARS = 16_000  # what one AGENTS.md may add to every request
+MENTION = re.compile(r"(?<![\w@])@([\w./~\-][\w./\-]*(?:#L?\d+(?:-L?\d+)?)?)")
+
+
+@dataclass(slots=True)
+class PreparedPrompt:
+    """What goes to the model, what is stored apart, and what the user must hear of."""
+
+    content: list[UserContent] = field(default_factory=list[UserContent])
+    attachments: list[tuple[bytes, Attachment]] = field(default_factory=list[tuple[bytes, Attachment]])
+    notices: list[str] = field(default_factory=list[str])
+
+
+async def prepare(blocks: Sequence[Mapping[str, Any]], workspace: Workspace) -> PreparedPrompt:
+    """Turn the wire's content blocks into what the model is sent."""
+    prepared = PreparedPrompt()
+    mentioned: dict[str, None] = {}
+    for index, block in enumerate(blocks):
+        match block.get("type"):
+            case "text":
+                text = str(block.get("text", ""))
+                prepared.content.append(text)
+                mentioned.update(dict.fromkeys(MENTION.findall(text)))
+            case "resource":
+                prepared.content.append(await _resource(block, workspace, prepared.notices))
+            case "image":
+                _image(block, index, prepared)
+            case "diagnostic":
+                prepared.content.append(await _diagnostic(block, workspace))
+            case kind:
+                raise BadRequest(f"prompt[{index}].type: {kind!r} is not a kind of content", field=f"prompt[{index}]")
+    for mention in mentioned:
+        if (text := await _mention(mention, workspace)) is not None:
+            prepared.content.append(text)
+    if not any(
+        isinstance(item, BinaryContent) or (isinstance(item, str) and item.strip()) for item in prepared.content
+    ):
+        raise BadRequest("prompt: there is nothing in it", field="prompt")
+    return prepared
+
+
+def plain_text(blocks: Sequence[Mapping[str, Any]]) -> str:
+    """The words of a prompt, for titles, search and people."""
+    return "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text").strip()
+
+
+@cache
+def standing_instructions() -> str:
+    return Path(__file__).with_name("instructions.md").read_text("utf-8").strip()
+
+
+def environment_facts(workspace: Workspace, *, mode: str, today: date, trusted: bool) -> str:
+    """The compact block of facts that stands behind the instructions."""
+    roots = ", ".join(str(root) for root in workspace.roots) or "none"
+    lines = [
+        f"Workspace: {roots}",
+        f"Platform: {platform.system()} {platform.machine()}",
+        f"Date: {today.isoformat()}",
+        f"Mode: {mode}. {_MODE_WORDS.get(mode, '')}".rstrip(),
+    ]
+    if not trusted:
+        lines.append("The workspace is not trusted: read and explain only.")
+    if open_files := [_relative(buffer.path, workspace) for buffer in workspace.open_documents()][:20]:
+        lines.append("Open in the editor: " + ", ".join(open_files))
+    return "\n".join(lines)
+
+
+_MODE_WORDS = {
+    "ask": "Changes and commands are shown to the user first.",
+    "plan": "Change nothing and run nothing that changes anything: investigate, then present a plan.",
+    "edit": "Edits inside the workspace are applied at once; commands are shown to the user first.",
+    "auto": "Calls run without a question unless a rule says otherwise.",
+}
+
+
+class Rules:
+    """`AGENTS.md` files, nearest last: a nested one wins over its parents. Read again only when they change."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._cached: tuple[tuple[tuple[str, int, int], ...], str] | None = None
+
+    def text(self, near: Sequence[Path] = ()) -> str:
+        """The rules that hold for the roots and for the directories of these files, marked by origin."""
+        files = self._files(near)
+        stamps = tuple((str(file), stat.st_mtime_ns, stat.st_size) for file in files for stat in (file.stat(),))
+        if self._cached is None or self._cached[0] != stamps:
+            self._cached = (stamps, "\n\n".join(filter(None, (self._read(file) for file in files))))
+        return self._cached[1]
+
+    def _files(self, near: Sequence[Path]) -> list[Path]:
+        directories: dict[Path, None] = dict.fromkeys(self._workspace.roots)
+        for file in near:
+            for root in self._workspace.roots:
+                if file.is_relative_to(root):
+                    steps = file.parent.relative_to(root).parts
+                    directories.update(dict.fromkeys(root.joinpath(*steps[:count]) for count in range(len(steps) + 1)))
+        ordered = sorted(directories, key=lambda directory: len(directory.parts))
+        return [file for directory in ordered if (file := directory / "AGENTS.md").is_file()]
+
+    def _read(self, file: Path) -> str:
+        try:
+            text = file.read_text("utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+        if len(text) > MAX_RULES_CHARS:
+            text = text[:MAX_RULES_CHARS] + "\n[cut here: the file is longer]"
+        return f'<rules from="{_relative(file, self._workspace)}">\n{text}\n</rules>' if text else ""
+
+
+async def _resource(block: Mapping[str, Any], workspace: Workspace, notices: list[str]) -> str:
+    uri = str(block.get("uri", ""))
+    name, lines = _name(uri, workspace), ""
+    text = block.get("text")
+    bounds = _line_bounds(block.get("range"))
+    if text is None:
+        try:
+            view = await workspace.read(workspace.resolve(_path(uri)).path)
+        except PilotfishError as error:
+            notices.append(f"{name} was not attached: {error}")
+            return f"[{name} could not be attached: {error}]"
+        text = view.text
+        if bounds:
+            text = "\n".join(text.split("\n")[bounds[0] : bounds[1] + 1])
+    if bounds:
+        lines = f' lines="{bounds[0] + 1}-{bounds[1] + 1}"'
+    text = str(text)
+    if len(text) > MAX_RESOURCE_CHARS:
+        notices.append(f"{name} is long: its first {MAX_RESOURCE_CHARS:,} characters were attached.")
+        text = text[:MAX_RESOURCE_CHARS] + "\n[cut here: read_file gives the rest]"
+    return f'<attached path="{name}"{lines}>\n{text}\n</attached>'
+
+
+def _image(block: Mapping[str, Any], index: int, prepared: PreparedPrompt) -> None:
+    mime = str(block.get("mimeType", ""))
+    try:
+        data = base64.b64decode(str(block.get("data", "")), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRequest(f"prompt[{index}].data is not base64", field=f"prompt[{index}].data") from error
+    if mime not in IMAGE_TYPES or len(data) > MAX_IMAGE_BYTES:
+        why = f"{mime or 'unknown type'} is not supported" if mime not in IMAGE_TYPES else "it is over 10 MB"
+        prepared.notices.append(f"An image was not attached: {why}.")
+        prepared.content.append(f"[An image was attached but could not be given to you: {why}]")
+        return
+    content = BinaryContent(data, media_type=mime)
+    prepared.content.append(content)
+    prepared.attachments.append((data, Attachment(blob="", mime_type=mime)))
+
+
+async def _diagnostic(block: Mapping[str, Any], workspace: Workspace) -> str:
+    uri = str(block.get("uri", ""))
+    diagnostic = cast("Mapping[str, Any]", block.get("diagnostic") or {})
+    bounds = _line_bounds(diagnostic.get("range")) or (0, 0)
+    severity = {1: "error", 2: "warning", 3: "information", 4: "hint"}.get(diagnostic.get("severity", 1), "error")
+    head = f"{_name(uri, workspace)}:{bounds[0] + 1}: {severity}"
+    origin = " ".join(str(diagnostic[key]) for key in ("source", "code") if diagnostic.get(key) is not None)
+    lines = [f"{head}{f' [{origin}]' if origin else ''}: {diagnostic.get('message', '')}"]
+    for related in cast("Sequence[Mapping[str, Any]]", diagnostic.get("relatedInformation") or ()):
+        place = cast("Mapping[str, Any]", related.get("location") or {})
+        at = _line_bounds(place.get("range"))
+        where = f"{_name(str(place.get('uri', '')), workspace)}:{at[0] + 1 if at else '?'}"
+        lines.append(f"  related: {where}: {related.get('message', '')}")
+    try:
+        view = await workspace.read(workspace.resolve(_path(uri)).path)
+    except PilotfishError:
+        return "<diagnostic>\n" + "\n".join(lines) + "\n</diagnostic>"
+    source = view.text.split("\n")
+    first, last = max(0, bounds[0] - 5), min(len(source), bounds[1] + 6)
+    lines += [f"{number + 1:>5} {source[number]}" for number in range(first, last)]
+    return "<diagnostic>\n" + "\n".join(lines) + "\n</diagnostic>"
+
+
+async def _mention(mention: str, workspace: Workspace) -> str | None:
+    """`@path`, `@path#12` or `@path#12-20`, when it names a file; other words with an @ stay words."""
+    name, _, lines = mention.rstrip(".,:;!?)").partition("#")
+    try:
+        place = workspace.resolve(name)
+        if not place.inside or place.sensitive or not place.path.is_file():
+            return None
+        view = await workspace.read(place.path)
+    except PilotfishError:
+        return None
+    text = view.text
+    label = ""
+    if lines:
+        first, _, last = lines.replace("L", "").partition("-")
+        begin, end = int(first), int(last or first)
+        text = "\n".join(text.split("\n")[max(0, begin - 1) : end])
+        label = f' lines="{begin}-{end}"'
+    if len(text) > MAX_RESOURCE_CHARS:
+        text = text[:MAX_RESOURCE_CHARS] + "\n[cut here: read_file gives the rest]"
+    return f'<attached path="{_relative(place.path, workspace)}"{label}>\n{text}\n</attached>'
+
+
+def _line_bounds(value: object) -> tuple[int, int] | None:
+    if not isinstance(value, Mapping):
+        return None
+    span = cast("Mapping[str, Mapping[str, int]]", value)
+    try:
+        first, last = int(span["start"]["line"]), int(span["end"]["line"])
+        if last > first and int(span["end"].get("character", 1)) == 0:
+            last -= 1
+    except (KeyError, TypeError, ValueError):
+        return None
+    return first, last
+
+
+def _path(uri: str) -> str:
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def _name(uri: str, workspace: Workspace) -> str:
+    return _relative(Path(_path(uri)), workspace)
+
+
+def _relative(path: Path, workspace: Workspace) -> str:
+    for root in workspace.roots:
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    return str(path)

@@ -1,0 +1,66 @@
+"""The providers we name: prefix of a model string, label for people, where the key comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KnownProvider:
+    """A provider whose models need a key. `prefix` is how model strings begin, and the name of its secret."""
+
+    prefix: str
+    label: str
+    variables: tuple[str, ...]
+    """environment variables that may hold the key, first found wins"""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server of this machine that speaks OpenAI Chat."""
+
+    prefix: str
+    label: str
+    base_url: str
+
+
+KNOWN = (
+    KnownProvider("anthropic", "Anthropic", ("ANTHROPIC_API_KEY",)),
+    KnownProvider("openai", "OpenAI", ("OPENAI_API_KEY",)),
+    KnownProvider("google", "Google", ("GOOGLE_API_KEY", "GEMINI_API_KEY")),
+    KnownProvider("openrouter", "OpenRouter", ("OPENROUTER_API_KEY",)),
+    KnownProvider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",)),
+    KnownProvider("moonshotai", "Moonshot AI", ("MOONSHOTAI_API_KEY",)),
+    KnownProvider("zai", "Z.ai", ("ZAI_API_KEY",)),
+    KnownProvider("cerebras", "Cerebras", ("CEREBRAS_API_KEY",)),
+    KnownProvider("fireworks", "Fireworks", ("FIREWORKS_API_KEY",)),
+    KnownProvider("together", "Together", ("TOGETHER_API_KEY",)),
+    KnownProvider("nebius", "Nebius", ("NEBIUS_API_KEY",)),
+    KnownProvider("alibaba", "Alibaba", ("ALIBABA_API_KEY", "DASHSCOPE_API_KEY")),
+    KnownProvider("meta", "Meta", ("META_API_KEY",)),
+    KnownProvider("vercel", "Vercel", ("VERCEL_AI_GATEWAY_API_KEY",)),
+    KnownProvider("github-copilot", "GitHub Copilot", ("GITHUB_COPILOT_API_KEY", "COPILOT_GITHUB_TOKEN")),
+    KnownProvider("openai-compatible", "OpenAI-compatible server", ("PILOTFISH_API_KEY",)),
+)
+BY_PREFIX = {known.prefix: known for known in KNOWN}
+SAME_KEY = {"openai-chat": "openai", "openai-responses": "openai"}
+"""prefixes that use another one's key"""
+
+LOCAL = (
+    LocalServer("ollama", "Ollama", "http://127.0.0.1:11434/v1"),
+    LocalServer("lmstudio", "LM Studio", "http://127.0.0.1:1234/v1"),
+    LocalServer("llamacpp", "llama.cpp", "http://127.0.0.1:8080/v1"),
+    LocalServer("vllm", "vLLM", "http://127.0.0.1:8000/v1"),
+)
+LOCAL_BY_PREFIX = {server.prefix: server for server in LOCAL}
+
+
+def key_for(prefix: str, secrets: Mapping[str, str]) -> str | None:
+    """The key of a provider: what the client handed over, else the environment. Never from a file."""
+    name = SAME_KEY.get(prefix, prefix)
+    if secrets.get(name):
+        return secrets[name]
+    known = BY_PREFIX.get(name)
+    return next((value for variable in known.variables if (value := os.environ.get(variable))), None) if known else None

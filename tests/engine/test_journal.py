@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.faces import SilentFace
+
+from pilotfish.core.records import ChunkRecord, Entry, NoticeRecord, Record, StateRecord, UndoRecord
+from pilotfish.engine.journal import Journal
+from pilotfish.engine.ports import Told
+from pilotfish.errors import StorageError
+from pilotfish.workspace.port import NoEditor
+
+
+class SlowFace(SilentFace):
+    """A client that keeps up only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__(NoEditor())
+        self.open = asyncio.Event()
+
+    @property
+    def keeps_up(self) -> bool:
+        return self.open.is_set()
+
+    async def room(self) -> None:
+        await self.open.wait()
+
+
+class Disk:
+    def __init__(self, error: StorageError | None = None) -> None:
+        self.entries: list[Entry] = []
+        self.told_before_written: list[int] = []
+        self.error = error
+
+    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def write() -> None:
+            if self.error:
+                future.set_exception(self.error)
+                return
+            self.entries.extend(entries)
+            future.set_result(None)
+
+        asyncio.get_running_loop().call_later(0.001, write)
+        return future
+
+
+def chunk(item: str, text: str) -> ChunkRecord:
+    return ChunkRecord(turn_id="t", item_id=item, channel="message", text=text)
+
+
+def notice(message: str) -> NoticeRecord:
+    return NoticeRecord(turn_id="t", level="info", message=message, timestamp=0)
+
+
+def journal(disk: Disk, face: SilentFace, unsaved: list[StorageError] | None = None) -> Journal:
+    return Journal("s", disk, face, n=0, seq=0, on_unsaved=(unsaved if unsaved is not None else []).append)
+
+
+async def test_records_are_written_before_they_are_told_and_counted_without_a_gap() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+    told_with: list[int] = []
+    face.on_tell = lambda told: told_with.append(len(disk.entries))
+    book = journal(disk, face)
+    for index in range(5):
+        book.emit(notice(str(index)))
+        await asyncio.sleep(0)
+    await book.settled()
+    assert [told.seq for told in face.told] == [1, 2, 3, 4, 5]
+    assert [entry.n for entry in disk.entries] == [1, 2, 3, 4, 5]
+    assert all(written >= seq for written, seq in zip(told_with, (1, 2, 3, 4, 5), strict=True))
+
+
+async def test_silent_records_take_no_seq() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+    book = journal(disk, face)
+    book.emit(notice("a"))
+    book.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
+    book.emit(notice("b"))
+    await book.settled()
+    assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (2, None), (3, 2)]
+    assert [told.seq for told in face.told] == [1, 2]
+
+
+async def test_while_the_client_is_slow_chunks_join_and_nothing_else_waits() -> None:
+    disk, face = Disk(), SlowFace()
+    book = journal(disk, face)
+    for _ in range(1000):
+        book.emit(chunk("m.0", "x"))
+        await asyncio.sleep(0)
+    assert face.told == []
+    book.emit(StateRecord(turn_id="t", state="response", iteration=1))
+    await book.settled()
+    assert [(told.seq, told.record) for told in face.told] == [
+        (1, chunk("m.0", "x" * 1000)),
+        (2, StateRecord(turn_id="t", state="response", iteration=1)),
+    ]
+
+
+async def test_a_client_that_reads_again_gets_what_gathered() -> None:
+    disk, face = Disk(), SlowFace()
+    book = journal(disk, face)
+    book.emit(chunk("m.0", "a"))
+    await asyncio.sleep(0)
+    book.emit(chunk("m.0", "b"))
+    await asyncio.sleep(0.005)
+    face.open.set()
+    await book.settled()
+    assert [told.record for told in face.told] == [chunk("m.0", "ab")]
+
+
+async def test_a_disk_that_fails_is_reported_and_the_client_still_told() -> None:
+    face, unsaved = SilentFace(NoEditor()), list[StorageError]()
+    error = StorageError("full", remedy="free some space")
+    book = journal(Disk(error), face, unsaved)
+    book.emit(notice("a"))
+    await book.settled()
+    assert (unsaved, [told.seq for told in face.told]) == ([error], [1])
+
+
+PIECES = st.lists(st.tuples(st.sampled_from(["a", "b", "!"]), st.text(min_size=1, max_size=3)), max_size=30)
+
+
+@given(PIECES, st.lists(st.booleans(), min_size=30, max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[str, str]], pauses: list[bool]) -> None:
+    async def play() -> list[Told]:
+        disk, face = Disk(), SilentFace(NoEditor())
+        book = journal(disk, face)
+        for (item, text), pause in zip(pieces, pauses, strict=False):
+            record: Record = notice(text) if item == "!" else chunk(item, text)
+            book.emit(record)
+            if pause:
+                await asyncio.sleep(0.002)
+        await book.settled()
+        return face.told
+
+    told = asyncio.run(play())
+    assert [one.seq for one in told] == list(range(1, len(told) + 1))
+
+    def flat(records: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        joined: list[tuple[str, str]] = []
+        for item, text in records:
+            if joined and item != "!" and joined[-1][0] == item:
+                joined[-1] = (item, joined[-1][1] + text)
+            else:
+                joined.append((item, text))
+        return joined
+
+    seen = [
+        (one.record.item_id, one.record.text) if isinstance(one.record, ChunkRecord) else ("!", one.record.message)
+        for one in told
+        if isinstance(one.record, ChunkRecord | NoticeRecord)
+    ]
+    assert flat(seen) == flat(pieces[: len(pauses)])
+
+
+async def test_a_face_that_fails_does_not_stop_the_journal() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+
+    def stumble(told: Told) -> None:
+        if told.seq == 1:
+            raise AttributeError("a bug in a face")
+
+    face.on_tell = stumble
+    book = journal(disk, face)
+    book.emit(notice("a"))
+    book.emit(notice("b"))
+    await book.settled()
+    assert [entry.seq for entry in disk.entries] == [1, 2]
+    assert [told.seq for told in face.told] == [1, 2]

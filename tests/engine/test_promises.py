@@ -1,0 +1,121 @@
+"""Promises of the wire that an outside client found broken, each at the engine's door."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.support.engine import rig, texts
+from tests.support.provider import Call, Gate, Reply, call, calls, fails, say
+from tests.support.provider_script import Refusal, Text
+
+from pilotfish.core.fold import Item
+from pilotfish.engine.live import Live
+from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.recovery import NOT_FORKED
+
+
+async def test_a_failure_that_does_not_pass_ends_the_turn_after_four_tries(tmp_path: Path) -> None:
+    async with rig(tmp_path, *(fails("server", retry_after=0.01) for _ in range(4)), say("fine")) as turn:
+        outcome = await turn.prompt("go")
+        assert outcome.error is not None
+        assert (outcome.stop_reason, outcome.error.retryable, len(turn.provider.requests)) == ("failed", True, 4)
+        assert (await turn.prompt("again")).stop_reason == "end_turn"
+        turn.check_laws()
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"), [(Reply(parts=(Refusal("I will not."),)), "I will not."), (Reply(finish="content_filter"), "")]
+)
+async def test_a_refusal_is_no_empty_answer(tmp_path: Path, reply: Reply, said: str) -> None:
+    async with rig(tmp_path, reply, say("fine")) as turn:
+        assert (await turn.prompt("go")).stop_reason == "refusal"
+        assert (turn.text(), len(turn.provider.requests)) == (said, 1)
+        assert (await turn.prompt("again")).stop_reason == "end_turn"
+        turn.check_laws()
+
+
+async def test_a_steering_prompt_that_is_taken_back_at_once_is_answered_and_the_turn_goes_on(tmp_path: Path) -> None:
+    async with rig(tmp_path, Reply(parts=(Gate(), Text("whole"))), otherwise=say("whole")) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        await turn.provider.received(1)
+        steering = asyncio.create_task(turn.prompt("look at @work", when_busy="steer"))
+        while not await turn.live.queue(turn.session_id):
+            await asyncio.sleep(0)
+        steering.cancel()
+        assert (await steering).stop_reason == "cancelled"
+        turn.provider.release()
+        assert (await running).stop_reason == "end_turn"
+        turn.check_laws()
+
+
+async def test_stopping_one_call_says_which_processes_were_killed(tmp_path: Path) -> None:
+    async with rig(tmp_path, call("bash", command="echo up; sleep 30"), say("went on"), mode="auto") as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        while "up" not in turn.text("progress"):
+            await asyncio.sleep(0.01)
+        receipt = await turn.live.cancel(turn.session_id, next(iter(turn.statuses())))
+        assert [process.command for process in receipt.killed_processes] == ["echo up; sleep 30"]
+        assert (await running).stop_reason == "end_turn"
+
+
+async def test_what_can_never_be_allowed_for_good_can_be_denied_for_good(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+
+    def deny(question: Question) -> Answer:
+        asked.append([option.id for option in question.options])
+        return Answer(option_id="reject_always")
+
+    reply = call("bash", command="rmdir gone")
+    async with rig(tmp_path, reply, say("ok"), reply, say("ok"), choose=deny) as turn:
+        await turn.prompt("go")
+        await turn.prompt("go")
+        assert asked == [["allow_once", "reject", "reject_always"]]
+        assert [rule.decision for rule in turn.live.rules()] == ["deny"]
+        turn.live.remove_rule(turn.live.rules()[0], str(turn.root))
+
+
+async def _pages(live: Live, session_id: str, limit: int) -> list[Item]:
+    items: list[Item] = []
+    before: str | None = None
+    while True:
+        page = await live.load(session_id, before, limit)
+        assert 0 < len(page.items) <= limit
+        items = [*page.items, *items]
+        if not page.has_more:
+            return items
+        before = items[0].id
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+async def test_pages_joined_are_the_whole_transcript(tmp_path: Path, limit: int) -> None:
+    both = calls(Call("list_dir", {"path": "."}), Call("write_file", {"path": "a.txt", "content": "a\n"}))
+    async with rig(tmp_path, both, say("one"), both, say("two", thoughts=("hm",)), say("three")) as turn:
+        for text in ("first", "second", "third"):
+            await turn.prompt(text)
+        whole = (await turn.live.load(turn.session_id)).items
+        assert await _pages(turn.live, turn.session_id, limit) == list(whole)
+
+
+async def test_a_fork_at_the_last_message_has_the_turn_as_it_ended(tmp_path: Path) -> None:
+    async with rig(tmp_path, say("one")) as turn:
+        await turn.prompt("go")
+        whole = (await turn.live.load(turn.session_id)).items
+        fork = await turn.live.fork(turn.session_id, whole[1].id)
+        assert [item.kind for item in whole] == ["prompt", "message", "turn_end"]
+        assert (await turn.live.load(fork.id)).items == whole
+
+
+async def test_a_fork_in_the_middle_of_a_turn_is_cancelled_and_asks_nothing_again(tmp_path: Path) -> None:
+    async with rig(tmp_path, call("write_file", path="a.txt", content="a\n"), say("fine"), choose=None) as turn:
+        running = asyncio.create_task(turn.live.prompt(turn.session_id, texts(["go"])))
+        while not turn.live.questions():
+            await asyncio.sleep(0.005)
+        fork = await turn.live.fork(turn.session_id)
+        items = (await turn.live.load(fork.id)).items
+        ends = [item.stop_reason for item in items if item.kind == "turn_end"]
+        assert (ends, [item.call.error for item in items if item.kind == "tool_call"]) == (["cancelled"], [NOT_FORKED])
+        assert [question.session_id for question in turn.live.questions()] == [turn.session_id]
+        turn.answer(turn.live.questions()[0], Answer(option_id="reject"))
+        assert (await running).stop_reason == "end_turn"

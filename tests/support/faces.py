@@ -1,0 +1,52 @@
+"""Faces for tests of the engine: they keep what they are told and answer as they are bid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pilotfish.engine.ports import Answer, Question, Told
+from pilotfish.workspace.port import Editor
+
+
+class SilentFace:
+    """A client that always keeps up. Questions go to `on_ask`; without one they wait."""
+
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+        self.told: list[Told] = []
+        self.asked: list[Question] = []
+        self.cleared: list[tuple[str, str, str]] = []
+        self.on_tell: Callable[[Told], None] | None = None
+        self.on_ask: Callable[[Question], None] | None = None
+        self.user_answer: str | None = None
+
+    @property
+    def editor(self) -> Editor:
+        return self._editor
+
+    @property
+    def keeps_up(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        return
+
+    def tell(self, told: Told) -> None:
+        self.told.append(told)
+        if self.on_tell:
+            self.on_tell(told)
+
+    def ask(self, question: Question) -> None:
+        self.asked.append(question)
+        if self.on_ask:
+            self.on_ask(question)
+
+    def resolved(self, question: Question, option_id: str, by: str) -> None:
+        self.cleared.append((question.approval_id, option_id, by))
+
+    async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        return self.user_answer
+
+
+ALLOW = Answer(option_id="allow_once", by="test")
+DENY = Answer(option_id="reject", by="test")
