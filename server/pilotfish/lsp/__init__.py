@@ -1,0 +1,1 @@
+"""The language server. The only room that knows pygls and lsprotocol."""

@@ -1,0 +1,110 @@
+"""What the client said of itself in `initialize`, read leniently: it has its answer already.
+
+A wrong value is left out, with a problem that `status` shows; it never costs the connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pilotfish.lsp.boot import hello_of
+from pilotfish.lsp.documents import path_of
+from pilotfish.lsp.framing import as_object, as_objects
+from pilotfish.protocol import wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """A client and what it can do."""
+
+    ours: bool
+    """it speaks the `pilotfish/` methods; else it is a plain one"""
+    encoding: str
+    hello: wire.Hello
+    roots: tuple[Path, ...]
+    process_id: int | None
+    problems: tuple[str, ...] = ()
+    apply_edit: bool = False
+    progress: bool = False
+    show_document: bool = False
+    configuration: bool = False
+    watch_configuration: bool = False
+    lens_refresh: bool = False
+    resolves_commands: bool = False
+    """`codeAction/resolve` may bring the command"""
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def asks(self) -> bool:
+        """it shows our own questions"""
+        return self.ours and self.hello.client.approvals
+
+
+def read_client(params: Mapping[str, Any], encoding: str) -> Client:
+    """The client behind these params of `initialize`."""
+    said = hello_of(dict(params))
+    problems: list[str] = []
+    hello = _hello(said or {}, problems)
+    capabilities = as_object(params.get("capabilities")) or {}
+
+    def can(*path: str) -> Any:
+        value: Any = capabilities
+        for step in path:
+            value = (as_object(value) or {}).get(step)
+        return value
+
+    process_id = params.get("processId")
+    resolvable = can("textDocument", "codeAction", "resolveSupport", "properties")
+    return Client(
+        ours=said is not None,
+        encoding=encoding,
+        hello=hello,
+        roots=_roots(params),
+        process_id=process_id if isinstance(process_id, int) and process_id > 0 else None,
+        problems=tuple(problems),
+        apply_edit=can("workspace", "applyEdit") is True,
+        progress=can("window", "workDoneProgress") is True,
+        show_document=can("window", "showDocument", "support") is True,
+        configuration=can("workspace", "configuration") is True,
+        watch_configuration=can("workspace", "didChangeConfiguration", "dynamicRegistration") is True,
+        lens_refresh=can("workspace", "codeLens", "refreshSupport") is True,
+        resolves_commands=isinstance(resolvable, list) and "command" in resolvable,
+        capabilities=capabilities,
+    )
+
+
+def _hello(said: dict[str, Any], problems: list[str]) -> wire.Hello:
+    """Each field by itself: one that does not fit does not cost the others."""
+    fitting: dict[str, Any] = {}
+    for name, value in said.items():
+        try:
+            wire.Hello.model_validate({name: value})
+        except ValidationError as error:
+            problems.append(f"initializationOptions.pilotfish.{name}: {error.errors()[0]['msg']}")
+        else:
+            fitting[name] = value
+    if "client" not in fitting and "client" in said:
+        known = as_object(said["client"]) or {}
+        fitting["client"] = {name: value for name, value in known.items() if isinstance(value, bool)}
+    hello = wire.Hello.model_validate(fitting)
+    if hello.protocol_version != wire.PROTOCOL_VERSION:
+        problems.append(
+            f"the client speaks protocol version {hello.protocol_version}, this server {wire.PROTOCOL_VERSION}: "
+            "update the older of the two"
+        )
+    return hello
+
+
+def _roots(params: Mapping[str, Any]) -> tuple[Path, ...]:
+    folders = [folder.get("uri") for folder in as_objects(params.get("workspaceFolders"))]
+    found = [path_of(uri) for uri in folders if isinstance(uri, str)]
+    if not found and isinstance(uri := params.get("rootUri"), str):
+        found = [path_of(uri)]
+    if not found and isinstance(root := params.get("rootPath"), str) and root:
+        found = [Path(root)]
+    return tuple(path for path in found if path is not None)

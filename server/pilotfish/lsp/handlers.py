@@ -1,0 +1,356 @@
+"""What each of our methods does: one table, each row a thin adapter over `engine.live.Live`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pilotfish.core.policy import Rule
+from pilotfish.core.records import Usage
+from pilotfish.engine.live import Live
+from pilotfish.engine.orchestrator import Outcome
+from pilotfish.errors import BadRequest, UnknownCall
+from pilotfish.lsp import slash, views
+from pilotfish.lsp.approvals import Approvals
+from pilotfish.lsp.documents import Documents, path_of
+from pilotfish.lsp.face import LspFace
+from pilotfish.lsp.mentions import Mentions
+from pilotfish.lsp.peer import Call
+from pilotfish.protocol import present, wire
+
+Handler = Callable[["Handlers", Any, Call], Awaitable[wire.Wire]]
+
+
+class Handlers:
+    """The engine behind the methods."""
+
+    def __init__(self, live: Live, face: LspFace, approvals: Approvals, documents: Documents) -> None:
+        self.live = live
+        self._face = face
+        self._approvals = approvals
+        self._documents = documents
+        self.roots: Sequence[Path] = ()
+        """the workspace folders, as the client has them now"""
+        self._mentions: Mentions | None = None
+        self._closing: asyncio.Future[None] | None = None
+
+    def set_roots(self, roots: Sequence[Path]) -> None:
+        self.roots = tuple(roots)
+        self.live.set_roots(roots)
+        if self._mentions is not None:
+            self._closing = asyncio.ensure_future(self._mentions.aclose())
+            self._mentions = None
+
+    def files_changed(self) -> None:
+        """Files came or went behind our back."""
+        if self._mentions is not None:
+            self._mentions.stale()
+
+    async def aclose(self) -> None:
+        """End everything the engine does."""
+        if self._mentions is not None:
+            await self._mentions.aclose()
+        await self.live.aclose()
+
+    async def serve(self, params: wire.Wire, call: Call) -> wire.Wire:
+        """Answer a request whose params have been checked."""
+        return await HANDLERS[call.method](self, params, call)
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    async def session_new(self, params: wire.SessionNewParams, _: Call) -> wire.Wire:
+        folder = _folder(params.workspace_folder)
+        session = await self.live.new(folder, params.title, params.model, params.mode)
+        self._face.told_plainly.add(session.id)
+        return wire.SessionResult(session=views.session(session))
+
+    async def session_list(self, params: wire.SessionListParams, _: Call) -> wire.Wire:
+        folder = _folder(params.workspace_folder)
+        listed = await self.live.list(folder, params.query, params.cursor, params.limit)
+        return wire.SessionListResult(
+            sessions=tuple(views.session(session) for session in listed.sessions), next_cursor=listed.next_cursor
+        )
+
+    async def session_load(self, params: wire.SessionLoadParams, _: Call) -> wire.Wire:
+        loaded = await self.live.load(params.session_id, params.before, params.limit)
+        self._face.told_plainly.add(params.session_id)
+        return wire.SessionLoadResult(
+            session=views.session(loaded.session),
+            items=tuple(present.item(item) for item in loaded.items),
+            has_more=loaded.has_more,
+            last_seq=loaded.last_seq,
+            pending_approvals=tuple(views.question(question) for question in loaded.questions),
+        )
+
+    async def session_rename(self, params: wire.SessionRenameParams, _: Call) -> wire.Wire:
+        return wire.SessionResult(session=views.session(await self.live.rename(params.session_id, params.title)))
+
+    async def session_delete(self, params: wire.SessionParams, _: Call) -> wire.Wire:
+        await self.live.delete(params.session_id)
+        return wire.Empty()
+
+    async def session_fork(self, params: wire.SessionForkParams, _: Call) -> wire.Wire:
+        session = await self.live.fork(params.session_id, params.item_id)
+        self._face.told_plainly.add(session.id)
+        return wire.SessionResult(session=views.session(session))
+
+    async def session_export(self, params: wire.SessionExportParams, _: Call) -> wire.Wire:
+        return wire.SessionExportResult(text=await self.live.export(params.session_id, params.format))
+
+    async def session_configure(self, params: wire.SessionConfigureParams, _: Call) -> wire.Wire:
+        session = await self.live.configure(params.session_id, params.model, params.mode)
+        return wire.SessionResult(session=views.session(session))
+
+    # -- turns ----------------------------------------------------------------------------------------------------
+
+    async def session_prompt(self, params: wire.PromptParams, call: Call) -> wire.Wire:
+        return await self.prompt(params, call.cancelled)
+
+    async def prompt(self, params: wire.PromptParams, cancelled: asyncio.Event) -> wire.PromptResult:
+        """Run a prompt, or the command it is. Once `cancelled`, the turn is stopped, and answered all the same."""
+        blocks: list[wire.ContentBlock] = list(params.prompt)
+        first = blocks[0]
+        if isinstance(first, wire.TextBlock) and (typed := slash.typed(first.text)) is not None:
+            own = await self.own_commands()
+            if typed.name in own:
+                blocks[0] = wire.TextBlock(text=own[typed.name].expand(typed.arguments))
+            elif (command := COMMANDS.get(typed.name)) is not None:
+                answer = await command(self, params.session_id, typed.arguments)
+                if isinstance(answer, wire.PromptResult):
+                    return answer
+                blocks[0] = answer
+        turn = asyncio.ensure_future(
+            self.live.prompt(
+                params.session_id,
+                [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks],
+                params.prompt_id,
+                params.when_busy,
+            )
+        )
+        return views.outcome(await _stoppable(turn, cancelled))
+
+    async def session_cancel(self, params: wire.CancelParams, _: Call) -> wire.Wire:
+        receipt = await self.live.cancel(params.session_id, params.tool_call_id)
+        return present.receipt(receipt) or wire.Receipt()
+
+    async def session_undo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
+        done = await self.live.undo(params.session_id, params.turn_id, dry_run=params.dry_run)
+        return views.reverted(done)
+
+    async def session_redo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
+        done = await self.live.redo(params.session_id, params.turn_id, dry_run=params.dry_run)
+        return views.reverted(done)
+
+    async def queue_list(self, params: wire.SessionParams, _: Call) -> wire.Wire:
+        line = await self.live.queue(params.session_id)
+        return wire.QueueListResult(
+            prompts=tuple(
+                wire.QueuedPrompt(prompt_id=waiting.prompt_id, prompt=present.blocks(waiting.blocks), kind=waiting.kind)
+                for waiting in line
+            )
+        )
+
+    async def queue_remove(self, params: wire.QueueRemoveParams, _: Call) -> wire.Wire:
+        await self.live.withdraw(params.session_id, params.prompt_id)
+        return wire.Empty()
+
+    # -- approvals and rules --------------------------------------------------------------------------------------
+
+    async def approval_list(self, params: wire.ApprovalListParams, _: Call) -> wire.Wire:
+        waiting = self.live.questions(params.session_id)
+        return wire.ApprovalListResult(approvals=tuple(views.question(question) for question in waiting))
+
+    async def approval_answer(self, params: wire.ApprovalAnswerParams, _: Call) -> wire.Wire:
+        said = params.model_dump(by_alias=True, exclude_none=True)
+        return wire.ApprovalAnswerResult(accepted=self._approvals.answer(said, "client"))
+
+    async def rule_list(self, params: wire.RuleListParams, _: Call) -> wire.Wire:
+        return wire.RuleListResult(rules=tuple(views.rule(rule) for rule in self.live.rules(params.session_id)))
+
+    async def rule_add(self, params: wire.RuleAddParams, _: Call) -> wire.Wire:
+        rule = Rule(decision=params.decision, tool=params.tool, pattern=params.pattern, scope=params.scope)
+        if params.scope == "session":
+            if params.session_id is None:
+                raise BadRequest("sessionId: a rule of scope session needs a session", field="sessionId")
+            await self.live.add_session_rule(params.session_id, rule)
+        else:
+            self.live.add_rule(rule, await self._folder_of(params.session_id))
+        return wire.RuleAddResult(rule=views.rule(rule))
+
+    async def rule_remove(self, params: wire.RuleRemoveParams, _: Call) -> wire.Wire:
+        for rule in self.live.rules(params.session_id):
+            if views.rule_id(rule) == params.id:
+                if self.live.remove_rule(rule, await self._folder_of(params.session_id)):
+                    return wire.Empty()
+                raise UnknownCall("That rule is not kept by Pilotfish: it stands in the settings or in the repository.")
+        raise UnknownCall(f"No rule has the id {params.id!r}.")
+
+    # -- the rest -------------------------------------------------------------------------------------------------
+
+    async def secret_set(self, params: wire.SecretSetParams, _: Call) -> wire.Wire:
+        self.live.set_secret(params.provider, params.key)
+        return wire.Empty()
+
+    async def model_list(self, _params: wire.Empty, _: Call) -> wire.Wire:
+        return wire.ModelListResult(
+            models=tuple(
+                wire.Model(
+                    id=model.id,
+                    label=model.label,
+                    provider=model.provider,
+                    available=model.available,
+                    reason=model.reason,
+                    context_window=model.context_window,
+                )
+                for model in await self.live.models()
+            ),
+            current=self.live.settings.model,
+        )
+
+    async def command_list(self, _params: wire.Empty, _: Call) -> wire.Wire:
+        return wire.CommandListResult(commands=slash.listed(await self.own_commands()))
+
+    async def mention_complete(self, params: wire.MentionParams, _: Call) -> wire.Wire:
+        if self._mentions is None:
+            self._mentions = Mentions(self.roots, self._documents, self._face.editor)
+        return await self._mentions.complete(params.query, params.limit)
+
+    async def own_commands(self) -> Mapping[str, slash.Own]:
+        """The user's own commands, and those of the folders that are trusted."""
+        trusted = [root for root in self.roots if self.live.trusted(str(root))]
+        return await asyncio.to_thread(slash.own_commands, trusted)
+
+    async def _folder_of(self, session_id: str | None) -> str | None:
+        if session_id is not None:
+            return (await self.live.session(session_id)).workspace_folder
+        return str(self.roots[0]) if self.roots else None
+
+    # -- slash commands -------------------------------------------------------------------------------------------
+
+    async def say_help(self, _session: str, _arguments: str) -> wire.PromptResult:
+        return _reply(slash.help_text(await self.own_commands()))
+
+    async def say_clear(self, session_id: str, _arguments: str) -> wire.PromptResult:
+        old = await self.live.session(session_id)
+        session = await self.live.new(old.workspace_folder, None, old.model, old.mode)
+        self._face.told_plainly.add(session.id)
+        return _reply("A fresh session.", session_id=session.id)
+
+    async def say_model(self, session_id: str, arguments: str) -> wire.PromptResult:
+        if arguments:
+            session = await self.live.configure(session_id, arguments, None)
+            return _reply(f"This session uses `{session.model}` from now on.")
+        rows = [
+            f"- `{model.id}`" + ("" if model.available else f" (not available: {model.reason})")
+            for model in await self.live.models()
+        ]
+        current = (await self.live.session(session_id)).model
+        return _reply("\n".join([f"This session uses `{current}`. `/model NAME` chooses another:", "", *rows]))
+
+    async def say_mode(self, session_id: str, arguments: str) -> wire.PromptResult:
+        if arguments:
+            session = await self.live.configure(session_id, None, arguments)
+            return _reply(f"This session is in mode `{session.mode}` from now on.")
+        current = (await self.live.session(session_id)).mode
+        return _reply(f"This session is in mode `{current}`. `/mode ask|plan|edit|auto` changes it.")
+
+    async def say_undo(self, session_id: str, _arguments: str) -> wire.PromptResult:
+        return _reply(undone_words(views.reverted(await self.live.undo(session_id)), "put back"))
+
+    async def say_compact(self, session_id: str, _arguments: str) -> wire.PromptResult:
+        done = await self.live.compact(session_id)
+        words = "The older part is a summary now." if done else "There is not enough behind us to summarise yet."
+        return _reply(words)
+
+    async def say_export(self, session_id: str, arguments: str) -> wire.PromptResult:
+        if arguments not in ("", "markdown", "json"):
+            raise BadRequest("/export takes markdown or json", field="prompt")
+        text = await self.live.export(session_id, "json" if arguments == "json" else "markdown")
+        return _reply(f"```json\n{text}\n```" if arguments == "json" else text)
+
+    async def say_plan(self, session_id: str, arguments: str) -> wire.PromptResult | wire.TextBlock:
+        await self.live.configure(session_id, None, "plan")
+        if arguments:
+            return wire.TextBlock(text=arguments)
+        return _reply("Plan mode: nothing is changed until the mode is another. What should be planned?")
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "pilotfish/session/new": Handlers.session_new,
+    "pilotfish/session/list": Handlers.session_list,
+    "pilotfish/session/load": Handlers.session_load,
+    "pilotfish/session/rename": Handlers.session_rename,
+    "pilotfish/session/delete": Handlers.session_delete,
+    "pilotfish/session/fork": Handlers.session_fork,
+    "pilotfish/session/export": Handlers.session_export,
+    "pilotfish/session/configure": Handlers.session_configure,
+    "pilotfish/session/prompt": Handlers.session_prompt,
+    "pilotfish/session/cancel": Handlers.session_cancel,
+    "pilotfish/session/undo": Handlers.session_undo,
+    "pilotfish/session/redo": Handlers.session_redo,
+    "pilotfish/queue/list": Handlers.queue_list,
+    "pilotfish/queue/remove": Handlers.queue_remove,
+    "pilotfish/approval/list": Handlers.approval_list,
+    "pilotfish/approval/answer": Handlers.approval_answer,
+    "pilotfish/rule/list": Handlers.rule_list,
+    "pilotfish/rule/add": Handlers.rule_add,
+    "pilotfish/rule/remove": Handlers.rule_remove,
+    "pilotfish/secret/set": Handlers.secret_set,
+    "pilotfish/model/list": Handlers.model_list,
+    "pilotfish/command/list": Handlers.command_list,
+    "pilotfish/mention/complete": Handlers.mention_complete,
+}
+
+Command = Callable[[Handlers, str, str], Awaitable[wire.PromptResult | wire.TextBlock]]
+
+COMMANDS: Mapping[str, Command] = {
+    "help": Handlers.say_help,
+    "clear": Handlers.say_clear,
+    "model": Handlers.say_model,
+    "mode": Handlers.say_mode,
+    "undo": Handlers.say_undo,
+    "compact": Handlers.say_compact,
+    "export": Handlers.say_export,
+    "plan": Handlers.say_plan,
+}
+"""name → what it does: an answer, or the prompt to go on with"""
+
+
+def undone_words(done: wire.UndoResult, verb: str) -> str:
+    """What an undo or redo did, in words."""
+    count = len(done.changes)
+    words = f"{count} file{'' if count == 1 else 's'} {verb}." if count else "No files to put back."
+    for refused in done.refused:
+        words += f"\n- `{(path_of(refused.uri) or Path(refused.uri)).name}` was left alone: {refused.reason}"
+    return words
+
+
+async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) -> Outcome:
+    """The end of a turn, that may be stopped meanwhile."""
+    stop = asyncio.ensure_future(cancelled.wait())
+    try:
+        # Once around the loop: a task that is cancelled before its first step never gets to end in its own way.
+        await asyncio.sleep(0)
+        await asyncio.wait((turn, stop), return_when=asyncio.FIRST_COMPLETED)
+        if not turn.done():
+            turn.cancel()
+        return await turn
+    except asyncio.CancelledError:
+        return Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
+    finally:
+        stop.cancel()
+
+
+def _folder(uri: str | None) -> str | None:
+    if uri is None:
+        return None
+    path = path_of(uri)
+    if path is None:
+        raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
+    return str(path)
+
+
+def _reply(text: str, session_id: str | None = None) -> wire.PromptResult:
+    return wire.PromptResult(turn_id="", stop_reason="end_turn", usage=wire.Usage(), reply=text, session_id=session_id)

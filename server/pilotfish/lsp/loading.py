@@ -1,0 +1,239 @@
+"""The engine, loaded behind the answer to `initialize`: modules in a thread, then settings, store and sessions.
+
+Requests that need it wait for it, and show that they do. A load that failed is a clear error to them, and is tried
+again with the next one: the user may have mended the cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import importlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pilotfish.errors import PilotfishError, StorageError
+from pilotfish.lsp.approvals import Approvals
+from pilotfish.lsp.client import Client
+from pilotfish.lsp.documents import Documents
+from pilotfish.lsp.editor import LspEditor
+from pilotfish.lsp.peer import Peer
+from pilotfish.lsp.progress import Progresses
+from pilotfish.protocol import wire
+
+if TYPE_CHECKING:
+    from pilotfish.engine.live import Live
+    from pilotfish.lsp.handlers import Handlers
+    from pilotfish.lsp.plain import Plain
+    from pilotfish.settings import Problem, Settings
+
+log = logging.getLogger(__name__)
+
+TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
+PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
+_MODULES = (
+    "pilotfish.engine.live",
+    "pilotfish.lsp.face",
+    "pilotfish.lsp.handlers",
+    "pilotfish.lsp.plain",
+    "pilotfish.store.ledger",
+)
+_BROKEN = "Pilotfish could not be started; its log says more."
+_REMEDY = "Run `pilotfish doctor`."
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a connection is made of, before there is an engine."""
+
+    peer: Peer
+    client: Client
+    documents: Documents
+    editor: LspEditor
+    approvals: Approvals
+    progresses: Progresses
+
+
+@dataclass(slots=True)
+class World:
+    """What the client has said of the world around, the newest first of all."""
+
+    settings: Mapping[str, Any]
+    roots: Sequence[Path]
+    trusted: bool
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The loaded engine and what stands on it."""
+
+    live: Live
+    handlers: Handlers
+    plain: Plain
+
+
+class Loader:
+    """The engine on its way, and when it is there."""
+
+    def __init__(self, parts: Parts, world: World) -> None:
+        self._parts = parts
+        self._world = world
+        self._loading: asyncio.Task[Engine] | None = None
+        self._warming: asyncio.Future[None] | None = None
+
+    def start(self) -> asyncio.Task[Engine]:
+        """Begin to load, or begin again."""
+        self._loading = asyncio.get_running_loop().create_task(self._load(), name="loading")
+        self._loading.add_done_callback(_seen)
+        return self._loading
+
+    async def engine(self) -> Engine:
+        """The engine, once it is there. Raises StorageError with a remedy when it cannot be had."""
+        loading = self._loading
+        if loading is None or (loading.done() and loading.exception() is not None):
+            loading = self.start()
+        try:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(loading), PATIENCE)
+            progress = await self._parts.progresses.start("Pilotfish is starting")
+            try:
+                return await asyncio.shield(loading)
+            finally:
+                self._parts.progresses.finish(progress, "ready")
+        except PilotfishError:
+            raise
+        except Exception as error:
+            raise StorageError(_BROKEN, remedy=_REMEDY) from error
+
+    async def engine_unless(self, cancelled: asyncio.Event) -> Engine | None:
+        """The engine; None when the request is cancelled first."""
+        engine, stop = asyncio.ensure_future(self.engine()), asyncio.ensure_future(cancelled.wait())
+        try:
+            await asyncio.wait((engine, stop), return_when=asyncio.FIRST_COMPLETED)
+            return await engine if engine.done() else None
+        finally:
+            engine.cancel()
+            stop.cancel()
+
+    def now(self) -> Engine | None:
+        """The engine, if it is there."""
+        loading = self._loading
+        if loading is None or not loading.done() or loading.cancelled() or loading.exception():
+            return None
+        return loading.result()
+
+    def failure(self) -> wire.Failure | None:
+        """Why it could not be loaded."""
+        loading = self._loading
+        if loading is None or not loading.done() or loading.cancelled():
+            return None
+        match loading.exception():
+            case None:
+                return None
+            case StorageError() as error:
+                return wire.Failure(message=str(error), remedy=error.remedy, retryable=True, kind="storage")
+            case _:
+                return wire.Failure(message=_BROKEN, remedy=_REMEDY)
+
+    async def aclose(self) -> None:
+        """End everything. Commands that do not end when asked are killed, so that turns and store still close well."""
+        engine = self.now()
+        if engine is None:
+            return
+        closing = asyncio.ensure_future(engine.handlers.aclose())
+        await asyncio.wait((closing,), timeout=TERM_SECONDS)
+        if not closing.done():
+            from pilotfish.workspace.processes import kill_everything
+
+            kill_everything()
+        await closing
+
+    async def renew_settings(self) -> None:
+        """The client has said something new of its settings."""
+        settings = await self._settings()
+        if engine := self.now():
+            engine.live.set_settings(settings)
+
+    def files_changed(self) -> None:
+        """The client has seen files come or go. A hint, no more: such events get lost, and come twice."""
+        if engine := self.now():
+            engine.handlers.files_changed()
+
+    def renew_world(self) -> None:
+        """The client has said something new of its folders, or of their trust."""
+        if engine := self.now():
+            engine.handlers.set_roots(self._world.roots)
+            engine.live.set_trusted(self._world.trusted)
+
+    async def _load(self) -> Engine:
+        await asyncio.to_thread(_import)
+        from pilotfish.engine.live import Live
+        from pilotfish.lsp.face import LspFace
+        from pilotfish.lsp.handlers import Handlers
+        from pilotfish.lsp.plain import Plain
+        from pilotfish.store.ledger import Ledger
+
+        parts, world = self._parts, self._world
+        settings = await self._settings()
+        ledger = await asyncio.to_thread(Ledger.open, settings.storage)
+        face = LspFace(parts.peer, parts.client, parts.editor, parts.approvals)
+        live = Live(settings, ledger, face, roots=world.roots, trusted=world.trusted)
+        face.session_of = live.session_of
+        parts.approvals.answers = live.answer
+        handlers = Handlers(live, face, parts.approvals, parts.documents)
+        handlers.set_roots(world.roots)
+        plain = Plain(parts.peer, parts.client, live, handlers, parts.progresses)
+        face.listeners.append(plain.told)
+        self._warming = asyncio.ensure_future(asyncio.to_thread(_warm, live))
+        return Engine(live, handlers, plain)
+
+    async def _settings(self) -> Settings:
+        from pilotfish.settings import load_user
+
+        loaded = await asyncio.to_thread(load_user, self._world.settings)
+        told = tuple(_words(problem) for problem in loaded.problems)
+        self._world.problems = (*self._parts.client.problems, *told)
+        return loaded.settings
+
+
+def _warm(live: Live) -> None:
+    """Load the modules of the user's provider while nobody waits: on the event loop they would hold up everyone.
+
+    In a loop of this thread's own, because a model belongs to the loop it is made on; this one is let go.
+    """
+    from pilotfish.engine import models
+
+    async def make() -> None:
+        try:
+            live.model_for(live.settings.model)
+        finally:
+            await models.aclose()
+
+    with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
+        asyncio.run(make())
+
+
+def _words(problem: Problem) -> str:
+    return f"{problem.source}: {problem.message}"
+
+
+def _import() -> None:
+    """Half of the time modules take to load is the collector looking at objects none of which can go yet."""
+    gc.disable()
+    try:
+        for name in _MODULES:
+            importlib.import_module(name)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def _seen(task: asyncio.Task[Engine]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        traceback = None if isinstance(error, PilotfishError) else error
+        log.error("the engine could not be loaded: %s", error, exc_info=traceback)

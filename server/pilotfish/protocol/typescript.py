@@ -1,0 +1,104 @@
+"""The client's types, generated: `python -m pilotfish.protocol.typescript` writes `protocol.gen.ts`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pilotfish.protocol import wire
+from pilotfish.protocol.shapes import Alias, Shape, alias_names, shapes, spell
+
+TARGET = Path(__file__).parents[3] / "client-vscode" / "src" / "protocol.gen.ts"
+
+_HEAD = """\
+// Generated from server/pilotfish/protocol/wire.py by `make generate`. Do not edit.
+// Absent means none: the server never sends null.
+
+export const PROTOCOL_VERSION = {version};
+"""
+
+_NARROWER = {("Hello", "settings"): "Settings"}
+"""fields whose shape is checked elsewhere, and is known all the same"""
+
+
+def generate() -> str:
+    """The whole file."""
+    found = shapes()
+    names = alias_names(found)
+
+    def ts(annotation: object) -> str:
+        return spell(annotation, names, array="{}[]", record="Record<string, unknown>", union=" | ")
+
+    parts = [_HEAD.format(version=wire.PROTOCOL_VERSION)]
+    for shape in found:
+        match shape:
+            case Alias(name, annotation):
+                parts.append(f"export type {name} = {spell_alias(annotation, names)};\n")
+            case Shape(name, words, fields):
+                lines = [f"/** {words} */", f"export interface {name} {{"]
+                for field in fields:
+                    if field.words:
+                        lines.append(f"  /** {field.words} */")
+                    optional = "" if field.required or _always_sent(name, field.name) else "?"
+                    kind = _NARROWER.get((name, field.name)) or ts(field.annotation)
+                    lines.append(f"  {field.name}{optional}: {kind};")
+                parts.append("\n".join([*lines, "}\n"]))
+    parts += [
+        _table("ClientRequests", "What the client asks.", sender="client", requests=True),
+        _table("ClientNotifications", "What the client tells.", sender="client", requests=False),
+        _table("ServerRequests", "What the server asks.", sender="server", requests=True),
+        _table("ServerNotifications", "What the server tells.", sender="server", requests=False),
+        _codes(),
+    ]
+    return "\n".join(parts)
+
+
+def spell_alias(annotation: object, names: dict[int, str]) -> str:
+    """An alias's own right-hand side."""
+    others = {key: name for key, name in names.items() if key != id(annotation)}
+    return spell(annotation, others, array="{}[]", record="Record<string, unknown>", union=" | ")
+
+
+def write() -> None:
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(generate(), "utf-8")
+
+
+def _always_sent(shape: str, field: str) -> bool:
+    """A field with a default that is not none is always there in what the server sends, and may be left out of
+    what it is sent."""
+    model = getattr(wire, shape, None)
+    if model is None or model in _RECEIVED:
+        return False
+    info = next(info for name, info in model.model_fields.items() if (info.alias or name) == field)
+    return info.get_default(call_default_factory=False) is not None
+
+
+def _received() -> frozenset[type[wire.Wire]]:
+    asked = {row.params for row in wire.METHODS.values() if row.sender == "client"}
+    answered = {row.result for row in wire.METHODS.values() if row.sender == "server" and row.result}
+    return frozenset(asked | answered | {wire.Hello, wire.ClientAbilities})
+
+
+_RECEIVED = _received()
+
+
+def _table(name: str, words: str, *, sender: str, requests: bool) -> str:
+    lines = [f"/** {words} */", f"export interface {name} {{"]
+    for method, row in wire.METHODS.items():
+        if row.sender != sender or (row.result is not None) != requests:
+            continue
+        lines.append(f"  /** {row.words} */")
+        if row.result is None:
+            lines.append(f'  "{method}": {row.params.__name__};')
+        else:
+            lines.append(f'  "{method}": {{ params: {row.params.__name__}; result: {row.result.__name__} }};')
+    return "\n".join([*lines, "}\n"])
+
+
+def _codes() -> str:
+    rows = "\n".join(f"  {name}: {code}," for name, code in wire.ERROR_CODES.items())
+    return f"/** Every error code the server answers with. */\nexport const ErrorCode = {{\n{rows}\n}} as const;\n"
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,161 @@
+"""Code actions: what is offered where, and with what context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pilotfish.errors import BadRequest
+from pilotfish.lsp.actions import Actions
+from pilotfish.lsp.client import read_client
+from pilotfish.lsp.documents import Documents
+from pilotfish.lsp.standard import Standard
+from pilotfish.protocol import wire
+
+URI = "file:///w/a.py"
+TEXT = "".join(f"line {number}\n" for number in range(40))
+SPOT = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 1}}
+PROBLEM: dict[str, Any] = {
+    "range": {"start": {"line": 20, "character": 0}, "end": {"line": 20, "character": 4}},
+    "message": "it is wrong",
+    "severity": 1,
+    "code": "E1",
+    "source": "lint",
+    "relatedInformation": [{"location": {"uri": URI, "range": SPOT}, "message": "see here"}],
+}
+
+
+class NoQuestions:
+    def open(self) -> tuple[()]:
+        return ()
+
+
+def standard(*, ours: bool = True, resolves: bool = False, text: str = TEXT, uri: str = URI) -> Standard:
+    capabilities: dict[str, Any] = {}
+    if resolves:
+        capabilities = {"textDocument": {"codeAction": {"resolveSupport": {"properties": ["command"]}}}}
+    params: dict[str, Any] = {"capabilities": capabilities}
+    if ours:
+        params["initializationOptions"] = {"pilotfish": {}}
+    documents = Documents("utf-16")
+    documents.opened({"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": text}})
+    questions: Any = NoQuestions()
+    actions = Actions(read_client(params, "utf-16"), documents, questions)
+    return Standard({"textDocument/codeAction": actions.code_actions, "codeAction/resolve": actions.resolve})
+
+
+def asked(start: tuple[int, int], end: tuple[int, int], uri: str = URI, **context: Any) -> dict[str, Any]:
+    places = [{"line": line, "character": character} for line, character in (start, end)]
+    return {
+        "textDocument": {"uri": uri},
+        "range": {"start": places[0], "end": places[1]},
+        "context": {"diagnostics": [], **context},
+    }
+
+
+async def offered(server: Standard, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return await server.serve("textDocument/codeAction", dict(params))
+
+
+async def test_a_problem_can_be_fixed_with_everything_that_is_known_of_it():
+    (fix,) = await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM]))
+    assert (fix["title"], fix["kind"], fix["isPreferred"]) == ("Fix with Pilotfish", "quickfix", False)
+    assert fix["diagnostics"] == [PROBLEM]
+    assert fix["command"]["command"] == "pilotfish.openChat"
+    draft = wire.ChatDraft.model_validate(fix["command"]["arguments"][0])
+    assert draft.send
+    words, problem, around = draft.prompt
+    assert words == wire.TextBlock(text="Fix this problem.")
+    assert isinstance(problem, wire.DiagnosticBlock)
+    assert problem.diagnostic.model_dump(by_alias=True, exclude_none=True) == PROBLEM
+    assert isinstance(around, wire.ResourceBlock)
+    assert around.range is not None
+    assert (around.uri, around.range.start.line, around.range.end.line, around.text) == (URI, 10, 31, None)
+
+
+async def test_all_problems_of_a_range_are_fixed_together():
+    (fix,) = await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM, PROBLEM, PROBLEM]))
+    assert fix["title"] == "Fix 3 problems with Pilotfish"
+    assert [block["type"] for block in fix["command"]["arguments"][0]["prompt"]] == [
+        "text",
+        "diagnostic",
+        "diagnostic",
+        "diagnostic",
+        "resource",
+    ]
+
+
+async def test_a_selection_can_be_explained_refactored_tested_documented_and_asked_about():
+    found = await offered(standard(), asked((1, 0), (2, 3)))
+    assert [(action["title"], action["kind"]) for action in found] == [
+        ("Explain with Pilotfish", ""),
+        ("Refactor with Pilotfish…", "refactor.rewrite"),
+        ("Add tests with Pilotfish", ""),
+        ("Document with Pilotfish", "refactor.rewrite"),
+        ("Ask Pilotfish about the selection…", ""),
+    ]
+    drafts = [wire.ChatDraft.model_validate(action["command"]["arguments"][0]) for action in found]
+    assert [draft.send for draft in drafts] == [True, False, True, True, False]
+    assert all(isinstance(draft.prompt[1], wire.ResourceBlock) for draft in drafts)
+
+
+async def test_a_plain_client_runs_the_turn_itself():
+    found = await offered(standard(ours=False), asked((1, 0), (1, 6)))
+    assert {action["command"]["command"] for action in found} == {"pilotfish.prompt"}
+    says = next(action for action in found if "selection says" in action["title"])
+    assert says["command"]["arguments"][0]["prompt"][0] == {"type": "text", "text": "line 1"}
+    assert not any(action["title"].endswith("…") for action in found)
+
+
+async def test_nothing_is_offered_for_nothing():
+    assert await offered(standard(), asked((1, 0), (1, 0))) == []
+
+
+@pytest.mark.parametrize(
+    ("only", "titles"),
+    [
+        (["quickfix"], ["Fix with Pilotfish"]),
+        (["refactor"], ["Refactor with Pilotfish…", "Document with Pilotfish"]),
+        (["refactor.rewrite"], ["Refactor with Pilotfish…", "Document with Pilotfish"]),
+        (["source.organizeImports"], []),
+        (["refactor.rewrite.deep"], []),
+    ],
+)
+async def test_a_client_that_wants_some_kinds_only_gets_those(only: list[str], titles: list[str]):
+    found = await offered(standard(), asked((1, 0), (2, 0), diagnostics=[PROBLEM], only=only))
+    assert [action["title"] for action in found] == titles
+
+
+async def test_where_the_client_can_the_command_comes_when_it_is_needed():
+    server = standard(resolves=True)
+    (fix, *_) = await offered(server, asked((20, 1), (20, 1), diagnostics=[PROBLEM]))
+    assert "command" not in fix
+    resolved = await server.serve("codeAction/resolve", fix)
+    assert resolved["command"]["arguments"] == (await _without_resolve())["command"]["arguments"]
+    with pytest.raises(BadRequest):
+        await server.serve("codeAction/resolve", {"title": "x", "data": {"do": "nothing", **_place()}})
+
+
+def _place() -> dict[str, Any]:
+    return {"uri": URI, "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}}
+
+
+async def _without_resolve() -> dict[str, Any]:
+    return (await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM])))[0]
+
+
+async def test_what_is_in_no_file_is_sent_along():
+    uri = "untitled:Untitled-1"
+    found = await offered(standard(uri=uri, text="typed 😀 here\n"), asked((0, 6), (0, 8), uri=uri))
+    assert found[0]["command"]["arguments"][0]["prompt"][1]["text"] == "😀"
+
+
+async def test_wrong_params_are_named():
+    server = standard()
+    wrong: list[Any] = [None, [], {}, {"textDocument": {}}, asked((1, 0), (2, 0)) | {"range": 5}]
+    for params in wrong:
+        with pytest.raises(BadRequest) as caught:
+            await server.serve("textDocument/codeAction", params)
+        assert caught.value.field.startswith("params")

@@ -1,0 +1,547 @@
+"""Every method of the contract, through the real process over stdio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.support.client import RpcError, never, option
+from tests.support.provider import Call, call, calls, say
+from tests.support.served import Rig, served
+
+from pilotfish.protocol import wire
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
+    folder = tmp_path_factory.mktemp("served") / "work"
+    folder.mkdir()
+    async with served(folder) as rig:
+        yield rig
+
+
+@pytest.fixture
+def rig(shared: Rig) -> Rig:
+    shared.client.forget()
+    return shared
+
+
+def edit(path: str, old: str, new: str) -> Any:
+    return call("update_file", path=path, edits=[{"old_string": old, "new_string": new}])
+
+
+def statuses(rig: Rig, name: str) -> list[str]:
+    """The ways a call went, without repeats."""
+    found: list[str] = []
+    for told in rig.client.updates:
+        if isinstance(told.update, wire.CallUpdate) and told.update.call.name == name:
+            status = told.update.call.status
+            if not found or found[-1] != status:
+                found.append(status)
+    return found
+
+
+async def refused(rig: Rig, method: str, params: Any) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await rig.client.request(method, params)
+    return caught.value
+
+
+# ---- sessions -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_new_session_has_what_was_asked_for(rig: Rig):
+    result = await rig.client.request(
+        "pilotfish/session/new",
+        {"workspaceFolder": rig.folder.as_uri(), "title": "Mine", "model": "demo", "mode": "plan"},
+    )
+    session = wire.SessionResult.model_validate(result).session
+    assert (session.title, session.model, session.mode) == ("Mine", "demo", "plan")
+    assert (session.workspace_folder, session.turns, session.busy) == (rig.folder.as_uri(), 0, False)
+
+
+async def test_a_new_session_takes_the_rest_from_the_settings(rig: Rig):
+    session = wire.SessionResult.model_validate(await rig.client.request("pilotfish/session/new", {})).session
+    assert (session.model, session.mode) == ("openai-chat:scripted", "ask")
+    assert session.workspace_folder == rig.folder.as_uri()
+
+
+async def test_sessions_are_listed_newest_first_in_pages_and_found_by_text(rig: Rig):
+    first, second = await rig.client.new_session(title="Apfelkuchen"), await rig.client.new_session(title="Birnen")
+    await rig.client.prompt(first, "something about zweifelsohne")
+    page = await rig.client.request("pilotfish/session/list", {"limit": 1})
+    assert len(page["sessions"]) == 1
+    rest = await rig.client.request("pilotfish/session/list", {"limit": 500, "cursor": page["nextCursor"]})
+    listed = [session["id"] for session in page["sessions"] + rest["sessions"]]
+    assert {first, second} <= set(listed)
+    assert len(listed) == len(set(listed))
+    for query in ("Apfel", "zweifelsohne"):
+        found = await rig.client.request("pilotfish/session/list", {"query": query})
+        assert [session["id"] for session in found["sessions"]] == [first]
+
+
+async def test_a_transcript_is_loaded_whole_or_in_pages(rig: Rig):
+    session = await rig.client.new_session()
+    for number in range(3):
+        await rig.client.prompt(session, rig.script(f"page{number}", say(f"answer {number}")))
+    whole = await rig.client.load(session)
+    assert not whole.has_more
+    assert [item.kind for item in whole.items] == ["prompt", "message", "turn_end"] * 3
+    newest = await rig.client.load(session, limit=4)
+    assert newest.has_more
+    assert newest.items == whole.items[-4:]
+    older = await rig.client.load(session, before=newest.items[0].id, limit=100)
+    assert older.items == whole.items[:-4]
+    assert not older.has_more
+
+
+async def test_a_session_is_renamed_configured_exported_forked_and_deleted(rig: Rig):
+    session = await rig.client.new_session(title="Old")
+    await rig.client.prompt(session, rig.script("life", say("So it is.")))
+    renamed = await rig.client.request("pilotfish/session/rename", {"sessionId": session, "title": "New"})
+    assert renamed["session"]["title"] == "New"
+    configured = await rig.client.request(
+        "pilotfish/session/configure", {"sessionId": session, "model": "demo", "mode": "auto"}
+    )
+    assert (configured["session"]["model"], configured["session"]["mode"]) == ("demo", "auto")
+    told = [told.update.session for told in rig.client.updates if isinstance(told.update, wire.SessionInfo)]
+    assert (told[-1].title, told[-1].model, told[-1].mode) == ("New", "demo", "auto")
+    for form, word in (("markdown", "So it is."), ("json", '"')):
+        text = (await rig.client.request("pilotfish/session/export", {"sessionId": session, "format": form}))["text"]
+        assert word in text
+    fork = (await rig.client.request("pilotfish/session/fork", {"sessionId": session}))["session"]["id"]
+    assert fork != session
+    assert [item.kind for item in (await rig.client.load(fork)).items] == ["prompt", "message", "turn_end"]
+    assert await rig.client.request("pilotfish/session/delete", {"sessionId": session}) == {}
+    error = await refused(rig, "pilotfish/session/load", {"sessionId": session})
+    assert error.code == 1
+
+
+async def test_a_fork_ends_with_the_item_it_was_made_at(rig: Rig):
+    session = await rig.client.new_session()
+    for number in range(2):
+        await rig.client.prompt(session, rig.script(f"fork{number}", say(f"answer {number}")))
+    items = (await rig.client.load(session)).items
+    forked = await rig.client.request("pilotfish/session/fork", {"sessionId": session, "itemId": items[1].id})
+    kept = (await rig.client.load(forked["session"]["id"])).items
+    assert [item.kind for item in kept][:2] == ["prompt", "message"]
+    assert not any(item.kind == "message" and item.text == "answer 1" for item in kept)
+
+
+# ---- turns ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_prompt_streams_and_is_answered_at_its_end(rig: Rig):
+    session = await rig.client.new_session()
+    name = rig.script("stream", say("Hello ", "there", thoughts=["let me see"]))
+    result = await rig.client.prompt(session, name, promptId="mine")
+    assert (result.stop_reason, result.error, result.receipt) == ("end_turn", None, None)
+    kinds = [told.update.kind for told in rig.client.updates]
+    assert kinds[0] == "turn_started"
+    assert kinds[-1] == "turn_ended"
+    started = rig.client.updates[0].update
+    assert isinstance(started, wire.TurnStarted)
+    assert (started.prompt_id, started.prompt) == ("mine", (wire.TextBlock(text=name),))
+    assert "".join(rig.client.laws.texts[session].values()) == "let me seeHello there"
+    await rig.client.load(session)
+
+
+async def test_a_prompt_may_bring_files_selections_images_and_problems(rig: Rig):
+    (rig.folder / "context.py").write_text("first = 1\nsecond = 2\n")
+    uri = (rig.folder / "context.py").as_uri()
+    session = await rig.client.new_session()
+    span = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 10}}
+    blocks = [
+        {"type": "text", "text": rig.script("context", say("seen"))},
+        {"type": "resource", "uri": uri, "range": span},
+        {"type": "resource", "uri": "untitled:Untitled-1", "text": "typed and never saved"},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+        {"type": "diagnostic", "uri": uri, "diagnostic": {"range": span, "message": "two is wrong", "code": "E2"}},
+    ]
+    params = {"sessionId": session, "prompt": blocks}
+    result = await rig.client.request("pilotfish/session/prompt", params)
+    assert rig.client.laws.answer(result).stop_reason == "end_turn"
+    sent = str(rig.provider.requests[-1].messages)
+    for words in ("second = 2", "typed and never saved", "two is wrong", "iVBORw0KGgo="):
+        assert words in sent
+    assert "first = 1" not in sent.split("diagnostic", maxsplit=1)[0]
+
+
+async def test_a_turn_is_cancelled_by_the_method_with_a_receipt(rig: Rig):
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("slow", say("never ", "ending ", end="stall")))
+    await rig.client.told("agent_message_chunk", session)
+    receipt = wire.Receipt.model_validate(await rig.client.request("pilotfish/session/cancel", {"sessionId": session}))
+    result = await asyncio.wait_for(turn, 30)
+    assert (result.stop_reason, result.turn_id) == ("cancelled", receipt.turn_id)
+    assert result.receipt == receipt
+    assert (await rig.client.prompt(session, rig.script("after", say("alive")))).stop_reason == "end_turn"
+
+
+async def test_a_turn_is_cancelled_by_cancelling_its_request_and_still_answered(rig: Rig):
+    session = await rig.client.new_session()
+    prompt = [{"type": "text", "text": rig.script("slower", say("never ", end="stall"))}]
+    answer = rig.client.ask("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt}, key="the-prompt")
+    await rig.client.told("agent_message_chunk", session)
+    rig.client.notify("$/cancelRequest", {"id": "the-prompt"})
+    result = rig.client.laws.answer(await asyncio.wait_for(answer, 30))
+    assert result.stop_reason == "cancelled"
+
+
+async def test_one_call_is_stopped_and_the_turn_goes_on(rig: Rig):
+    session = await rig.client.new_session(mode="auto")
+    name = rig.script("sleep", call("bash", command="sleep 600"), say("went on"))
+    turn = rig.client.begin(session, name)
+
+    def running() -> list[wire.ToolCall]:
+        found = [told.update.call for told in rig.client.updates if isinstance(told.update, wire.CallUpdate)]
+        return [call for call in found if call.status == "in_progress"]
+
+    await rig.client.until(lambda: bool(running()))
+    stop = {"sessionId": session, "toolCallId": running()[0].id}
+    receipt = wire.Receipt.model_validate(await rig.client.request("pilotfish/session/cancel", stop))
+    assert receipt.cancelled_calls == (running()[0].id,)
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
+    assert statuses(rig, "bash")[-1] == "cancelled"
+    error = await refused(rig, "pilotfish/session/cancel", {"sessionId": session, "toolCallId": "nobody"})
+    assert error.code == 4
+
+
+async def test_a_busy_session_rejects_queues_and_steers(rig: Rig):
+    session = await rig.client.new_session(mode="auto")
+    name = rig.script("busy", call("bash", command="sleep 0.8"), say("first"), say("second"))
+    turn = rig.client.begin(session, name)
+    await rig.client.told("turn_started", session)
+    error = await refused(rig, "pilotfish/session/prompt", {"sessionId": session, "prompt": [text_block("no")]})
+    assert error.code == 2
+    queued = rig.client.begin(session, "queued words", promptId="q", whenBusy="queue")
+    withdrawn = rig.client.begin(session, "withdrawn words", promptId="w", whenBusy="queue")
+
+    async def waiting() -> list[str]:
+        listed = await rig.client.request("pilotfish/queue/list", {"sessionId": session})
+        return [prompt["promptId"] for prompt in listed["prompts"]]
+
+    while await waiting() != ["q", "w"]:
+        await asyncio.sleep(0.01)
+    assert await rig.client.request("pilotfish/queue/remove", {"sessionId": session, "promptId": "w"}) == {}
+    assert (await asyncio.wait_for(withdrawn, 30)).stop_reason == "cancelled"
+    steered = rig.client.begin(session, "steering words", promptId="s", whenBusy="steer")
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
+    assert (await asyncio.wait_for(steered, 30)).stop_reason == "end_turn"
+    assert (await asyncio.wait_for(queued, 30)).stop_reason == "end_turn"
+    error = await refused(rig, "pilotfish/queue/remove", {"sessionId": session, "promptId": "q"})
+    assert error.code == 4
+    prompts = [item for item in (await rig.client.load(session)).items if item.kind == "prompt"]
+    assert "withdrawn" not in str(prompts)
+    sent = [str(request.messages) for request in rig.provider.requests]
+    assert any("steering words" in said for said in sent)
+    assert any("queued words" in said for said in sent)
+
+
+async def test_a_turns_files_are_put_back_and_forward_again(rig: Rig):
+    file = rig.folder / "undo.txt"
+    file.write_text("before\n")
+    session = await rig.client.new_session(mode="auto")
+    name = rig.script("undo", call("read_file", path="undo.txt"), edit("undo.txt", "before", "after"), say("done"))
+    turn = (await rig.client.prompt(session, name)).turn_id
+    assert file.read_text() == "after\n"
+    dry = await rig.client.request("pilotfish/session/undo", {"sessionId": session, "dryRun": True})
+    assert [change["uri"] for change in dry["changes"]] == [file.as_uri()]
+    assert file.read_text() == "after\n"
+    done = await rig.client.request("pilotfish/session/undo", {"sessionId": session, "turnId": turn})
+    assert done["refused"] == []
+    assert file.read_text() == "before\n"
+    ends = [item for item in (await rig.client.load(session)).items if item.kind == "turn_end"]
+    assert [item.undone for item in ends] == [True]
+    await rig.client.request("pilotfish/session/redo", {"sessionId": session})
+    assert file.read_text() == "after\n"
+
+
+# ---- approvals ------------------------------------------------------------------------------------------------------
+
+
+async def test_an_edit_is_asked_for_with_its_diff_and_runs_when_allowed(rig: Rig):
+    (rig.folder / "ask.txt").write_text("old\n")
+    asked: list[wire.ApprovalRequest] = []
+
+    async def answer(params: dict[str, Any]) -> Any:
+        asked.append(wire.ApprovalRequest.model_validate(params))
+        return {"optionId": "allow_once"}
+
+    rig.client.answers["pilotfish/approval/request"] = answer
+    session = await rig.client.new_session()
+    name = rig.script("ask", call("read_file", path="ask.txt"), edit("ask.txt", "old", "new"), say("done"))
+    assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
+    question = asked[0]
+    assert isinstance(question.preview, wire.DiffPreview)
+    assert [(file.uri, file.before, file.after) for file in question.preview.files] == [
+        ((rig.folder / "ask.txt").as_uri(), "old\n", "new\n")
+    ]
+    assert [option.id for option in question.options][:1] == ["allow_once"]
+    assert question.call.status in ("awaiting_approval", "pending")
+    assert statuses(rig, "update_file") == ["pending", "awaiting_approval", "in_progress", "completed"]
+    resolved = rig.client.of("pilotfish/approval/resolved")
+    assert resolved == [
+        {"approvalId": question.approval_id, "sessionId": session, "optionId": "allow_once", "by": "client"}
+    ]
+    assert (rig.folder / "ask.txt").read_text() == "new\n"
+
+
+async def test_a_refusal_reaches_the_model_with_its_words_and_the_turn_goes_on(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = option("reject", feedback="use the other file instead")
+    session = await rig.client.new_session()
+    name = rig.script("refuse", call("write_file", path="no.txt", content="x"), say("all right"))
+    assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
+    assert statuses(rig, "write_file")[-1] == "denied"
+    assert not (rig.folder / "no.txt").exists()
+    assert "use the other file instead" in str(rig.provider.requests[-1].messages)
+
+
+async def test_amended_arguments_are_what_runs_and_what_is_recorded(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = option(
+        "allow_once", args={"path": "amended.txt", "content": "as the user wants it\n"}
+    )
+    session = await rig.client.new_session()
+    name = rig.script("amend", call("write_file", path="model.txt", content="x"), say("done"))
+    assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
+    assert (rig.folder / "amended.txt").read_text() == "as the user wants it\n"
+    assert not (rig.folder / "model.txt").exists()
+    items = [item for item in (await rig.client.load(session)).items if item.kind == "tool_call"]
+    assert items[0].call.args["path"] == "amended.txt"
+    assert items[0].call.approval is not None
+    assert items[0].call.approval.amended
+
+
+async def test_the_first_answer_wins_and_every_other_surface_clears(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = never
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("race", call("write_file", path="race.txt", content="x"), say("done")))
+    await rig.client.until(lambda: bool(rig.client.of("pilotfish/approval/request")))
+    asked = [message for message in rig.client.heard if message.get("method") == "pilotfish/approval/request"][-1]
+    listed = await rig.client.request("pilotfish/approval/list", {"sessionId": session})
+    approval = listed["approvals"][0]["approvalId"]
+    assert approval == asked["params"]["approvalId"]
+    assert [question.approval_id for question in (await rig.client.load(session)).pending_approvals] == [approval]
+    said = {"approvalId": approval, "optionId": "reject"}
+    assert await rig.client.request("pilotfish/approval/answer", said) == {"accepted": True}
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
+    assert asked["id"] in rig.client.taken_back
+    assert rig.client.of("pilotfish/approval/resolved")[-1]["optionId"] == "reject"
+    assert (await refused(rig, "pilotfish/approval/answer", said)).code == 4
+    assert (await rig.client.request("pilotfish/approval/list", {}))["approvals"] == []
+
+
+async def test_a_question_is_answered_by_the_command_that_lenses_run(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = never
+    (rig.folder / "lens.txt").write_text("one\ntwo\nthree\n")
+    uri = (rig.folder / "lens.txt").as_uri()
+    item = {"uri": uri, "languageId": "text", "version": 1, "text": "one\ntwo\nthree\n"}
+    rig.client.notify("textDocument/didOpen", {"textDocument": item})
+    session = await rig.client.new_session()
+    replies = call("read_file", path="lens.txt"), edit("lens.txt", "three", "3"), say("done")
+    turn = rig.client.begin(session, rig.script("lens", *replies))
+    await rig.client.until(lambda: bool(rig.client.of("pilotfish/approval/request")))
+    lenses = await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+    assert [lens["range"]["start"]["line"] for lens in lenses] == [2, 2, 2]
+    assert [lens["command"]["title"].split(":")[0] for lens in lenses] == ["Allow", "Deny", "Show diff"]
+    deny = lenses[1]["command"]
+    run = {"command": deny["command"], "arguments": deny["arguments"]}
+    assert await rig.client.request("workspace/executeCommand", run) == {"accepted": True}
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
+    assert await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}}) == []
+    rig.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+async def test_an_answer_that_does_not_fit_is_no_answer_and_the_question_is_asked_again(rig: Rig):
+    said = iter([{"optionId": "yes please"}, {"answer": True}, {"optionId": "allow_once"}])
+
+    async def answer(_: dict[str, Any]) -> Any:
+        return next(said)
+
+    rig.client.answers["pilotfish/approval/request"] = answer
+    session = await rig.client.new_session()
+    name = rig.script("unfit", call("write_file", path="unfit.txt", content="x"), say("done"))
+    assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
+    assert (rig.folder / "unfit.txt").exists()
+
+
+async def test_a_client_that_fails_to_ask_leaves_the_question_waiting(rig: Rig):
+    async def broken(_: dict[str, Any]) -> Any:
+        raise RpcError({"code": -32603, "message": "no window"})
+
+    rig.client.answers["pilotfish/approval/request"] = broken
+    session = await rig.client.new_session()
+    turn = rig.client.begin(
+        session, rig.script("window", call("write_file", path="window.txt", content="x"), say("done"))
+    )
+    await rig.client.until(lambda: bool(rig.client.of("pilotfish/approval/request")))
+    await asyncio.sleep(0.1)
+    listed = await rig.client.request("pilotfish/approval/list", {})
+    assert not turn.done()
+    said = {"approvalId": listed["approvals"][0]["approvalId"], "optionId": "allow_once"}
+    assert await rig.client.request("pilotfish/approval/answer", said) == {"accepted": True}
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
+
+
+async def test_always_allow_writes_a_rule_that_is_listed_and_can_be_removed(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = option("allow_always")
+    session = await rig.client.new_session()
+    replies = call("bash", command="touch ruled"), call("bash", command="touch ruled"), say("done")
+    assert (await rig.client.prompt(session, rig.script("always", *replies))).stop_reason == "end_turn"
+    assert len(rig.client.of("pilotfish/approval/request")) == 1
+    listed = wire.RuleListResult.model_validate(await rig.client.request("pilotfish/rule/list", {})).rules
+    mine = [rule for rule in listed if "touch" in rule.pattern]
+    assert [(rule.decision, rule.tool, rule.scope) for rule in mine] == [("allow", "bash", "workspace")]
+    assert await rig.client.request("pilotfish/rule/remove", {"id": mine[0].id}) == {}
+    assert (await refused(rig, "pilotfish/rule/remove", {"id": mine[0].id})).code == 4
+
+
+@pytest.mark.parametrize("scope", ["session", "workspace", "user"])
+async def test_a_rule_is_added_in_each_scope_and_removed(rig: Rig, scope: str):
+    session = await rig.client.new_session()
+    added = await rig.client.request(
+        "pilotfish/rule/add",
+        {"decision": "deny", "tool": "bash", "pattern": f"curl {scope} *", "scope": scope, "sessionId": session},
+    )
+    rule = wire.RuleAddResult.model_validate(added).rule
+    listed = await rig.client.request("pilotfish/rule/list", {"sessionId": session})
+    assert rule.id in [one["id"] for one in listed["rules"]]
+    assert await rig.client.request("pilotfish/rule/remove", {"id": rule.id, "sessionId": session}) == {}
+    listed = await rig.client.request("pilotfish/rule/list", {"sessionId": session})
+    assert rule.id not in [one["id"] for one in listed["rules"]]
+
+
+async def test_a_session_rule_needs_a_session(rig: Rig):
+    error = await refused(rig, "pilotfish/rule/add", {"decision": "allow", "tool": "bash", "scope": "session"})
+    assert (error.code, error.data) == (-32602, {"field": "sessionId"})
+
+
+async def test_the_agent_asks_the_user_and_hears_the_answer_or_none(rig: Rig):
+    async def answer(params: dict[str, Any]) -> Any:
+        asked = wire.AskParams.model_validate(params)
+        return {"answer": asked.options[1]} if asked.options else {"dismissed": True}
+
+    rig.client.answers["pilotfish/user/ask"] = answer
+    session = await rig.client.new_session()
+    which = call("ask_user", question="Which?", options=["left", "right it is"])
+    name = rig.script("asks", which, call("ask_user", question="Why?"), say("done"))
+    assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
+    sent = str(rig.provider.requests[-1].messages)
+    assert "right it is" in sent
+    assert "not answered" in sent
+
+
+# ---- the rest -------------------------------------------------------------------------------------------------------
+
+
+async def test_models_are_listed_with_the_reason_they_are_not_available(rig: Rig):
+    listed = wire.ModelListResult.model_validate(await rig.client.request("pilotfish/model/list", {}))
+    assert listed.current == "openai-chat:scripted"
+    assert all(model.available or model.reason for model in listed.models)
+    assert "demo" in [model.id for model in listed.models]
+
+
+async def test_a_secret_is_taken_and_never_told(rig: Rig):
+    assert await rig.client.request("pilotfish/secret/set", {"provider": "anthropic", "key": "sk-ant-geheim"}) == {}
+    everything = str(rig.client.heard) + str(await rig.client.request("pilotfish/status", {}))
+    assert "geheim" not in everything
+    await rig.client.request("pilotfish/secret/set", {"provider": "anthropic", "key": ""})
+
+
+async def test_the_status_says_how_the_server_is(rig: Rig):
+    await rig.client.new_session()
+    status = wire.Status.model_validate(await rig.client.request("pilotfish/status"))
+    assert (status.state, status.model, status.mode, status.trusted) == ("ready", "openai-chat:scripted", "ask", True)
+    assert status.store is not None
+    assert status.memory_bytes > 10_000_000
+    assert (status.running_turns, status.pending_approvals, status.problems) == (0, 0, ())
+
+
+async def test_mentions_find_files_folders_and_open_buffers(rig: Rig):
+    (rig.folder / "src").mkdir(exist_ok=True)
+    (rig.folder / "src" / "mentionable.py").write_text("")
+    found = wire.MentionResult.model_validate(
+        await rig.client.request("pilotfish/mention/complete", {"query": "mentionab", "limit": 5})
+    ).mentions
+    assert [(mention.kind, mention.label) for mention in found] == [("file", "src/mentionable.py")]
+    uri = (rig.folder / "src" / "mentionable.py").as_uri()
+    item = {"uri": uri, "languageId": "python", "version": 1, "text": ""}
+    rig.client.notify("textDocument/didOpen", {"textDocument": item})
+    found = await rig.client.request("pilotfish/mention/complete", {"query": "", "limit": 1})
+    assert [(mention["kind"], mention["uri"]) for mention in found["mentions"]] == [("buffer", uri)]
+    rig.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+
+async def test_commands_are_the_built_in_ones_and_the_users_own(rig: Rig):
+    own = rig.folder / ".pilotfish" / "commands"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "review.md").write_text("---\ndescription: Look closely\nargument-hint: [file]\n---\n#review# of $1\n")
+    listed = wire.CommandListResult.model_validate(await rig.client.request("pilotfish/command/list", {})).commands
+    names = [command.name for command in listed]
+    assert names[:8] == ["help", "clear", "model", "mode", "undo", "compact", "export", "plan"]
+    assert wire.Command(name="review", description="Look closely", argument_hint="[file]", source="workspace") in listed
+    session = await rig.client.new_session()
+    rig.script("review", say("It is good."))
+    assert (await rig.client.prompt(session, "/review a.py")).stop_reason == "end_turn"
+    assert "#review# of a.py" in str(rig.provider.requests[-1].messages)
+
+
+async def test_slash_commands_answer_without_a_turn(rig: Rig):
+    session = await rig.client.new_session()
+
+    async def say_slash(text: str) -> wire.PromptResult:
+        result = await rig.client.prompt(session, text)
+        assert (result.turn_id, result.stop_reason) == ("", "end_turn")
+        return result
+
+    assert "/compact" in ((await say_slash("/help")).reply or "")
+    assert "openai-chat:scripted" in ((await say_slash("/model")).reply or "")
+    assert "`demo`" in ((await say_slash("/model demo")).reply or "")
+    assert "Plan mode" in ((await say_slash("/plan")).reply or "")
+    assert "`plan`" in ((await say_slash("/mode")).reply or "")
+    assert "`edit`" in ((await say_slash("/mode edit")).reply or "")
+    assert "No files" in ((await say_slash("/undo")).reply or "")
+    assert "not enough" in ((await say_slash("/compact")).reply or "")
+    assert (await say_slash("/export")).reply is not None
+    fresh = (await say_slash("/clear")).session_id
+    assert fresh not in (None, session)
+    assert (await rig.client.load(session)).items == ()
+    error = await refused(rig, "pilotfish/session/prompt", {"sessionId": session, "prompt": [text_block("/mode x")]})
+    assert (error.code, error.data) == (-32602, {"field": "mode"})
+
+
+async def test_plan_with_words_plans_them_and_what_is_no_command_is_said(rig: Rig):
+    session = await rig.client.new_session()
+    result = await rig.client.prompt(session, "/plan " + rig.script("plan", say("First this.")))
+    assert result.stop_reason == "end_turn"
+    assert (await rig.client.load(session)).session.mode == "plan"
+    for text in ("/usr/bin/env is missing", "/nosuch command"):
+        assert (await rig.client.prompt(session, text)).turn_id != ""
+        assert text in str(rig.provider.requests[-1].messages)
+
+
+def text_block(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+async def test_parallel_calls_are_all_told_and_ended(rig: Rig):
+    for number in range(4):
+        (rig.folder / f"p{number}.txt").write_text(str(number))
+    session = await rig.client.new_session()
+    wanted = [Call("read_file", {"path": f"p{number}.txt"}) for number in range(4)]
+    assert (await rig.client.prompt(session, rig.script("par", calls(*wanted), say("ok")))).stop_reason == "end_turn"
+    ended = rig.client.laws.calls[session].values()
+    assert [call.status for call in ended] == ["completed"] * 4
+
+
+async def test_a_turn_in_a_folder_of_its_own(rig: Rig, tmp_path: Path):
+    (tmp_path / "there.txt").write_text("found it\n")
+    session = await rig.client.new_session(workspaceFolder=tmp_path.as_uri())
+    await rig.client.prompt(session, rig.script("own", call("read_file", path="there.txt"), say("ok")))
+    assert "found it" in str(rig.provider.requests[-1].messages)

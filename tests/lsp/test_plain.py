@@ -1,0 +1,298 @@
+"""Clients with no plugin: standard LSP alone, from a prompt on a selection to the edit with undo."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tomllib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.support.client import RpcError
+from tests.support.playing import PlayedEditor, path_at
+from tests.support.provider import call, fails, say
+from tests.support.served import Rig, served
+
+CAPABILITIES: dict[str, Any] = {
+    "workspace": {"applyEdit": True},
+    "window": {"workDoneProgress": True, "showDocument": {"support": True}},
+}
+
+
+class PlainEditor(PlayedEditor):
+    """An editor that shows progress, messages and documents, and presses the buttons it is told to."""
+
+    def __init__(self, rig: Rig) -> None:
+        super().__init__(rig.client)
+        self.buttons: list[str | None] = []
+        """titles (or their beginnings) to press, in order; None dismisses; when there are none left, it waits"""
+        self.asked: list[dict[str, Any]] = []
+        self.shown: list[Path] = []
+        rig.client.answers = {
+            "workspace/applyEdit": self._apply,
+            "window/workDoneProgress/create": self._nothing,
+            "window/showMessageRequest": self._press,
+            "window/showDocument": self._show,
+        }
+
+    async def _press(self, params: dict[str, Any]) -> Any:
+        self.asked.append(params)
+        while not self.buttons:
+            await asyncio.sleep(0.01)
+        wanted = self.buttons.pop(0)
+        if wanted is None:
+            return None
+        return next(action for action in params["actions"] if action["title"].startswith(wanted))
+
+    async def _show(self, params: dict[str, Any]) -> Any:
+        self.shown.append(path_at(params["uri"]))
+        return {"success": True}
+
+    def messages(self) -> list[str]:
+        return [params["message"] for params in self.client.of("window/showMessage")]
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Of turns; a server that is still loading shows that too."""
+        told = self.client.of("$/progress")
+        turns = {params["token"] for params in told if params["value"].get("title") == "Pilotfish"}
+        return [params["value"] for params in told if params["token"] in turns]
+
+    async def run(self, command: str, *arguments: Any) -> Any:
+        return await self.client.request("workspace/executeCommand", {"command": command, "arguments": list(arguments)})
+
+    async def done(self, turns: int = 1) -> None:
+        """That many pieces of work are over, and what they have to say is said."""
+        await self.client.until(lambda: [value["kind"] for value in self.progress()].count("end") >= turns)
+        await self.client.request("pilotfish/status")
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@contextlib.asynccontextmanager
+async def plainly(
+    tmp_path: Path, capabilities: dict[str, Any] = CAPABILITIES, **more: Any
+) -> AsyncGenerator[tuple[Rig, PlainEditor, Path]]:
+    folder = tmp_path / "work"
+    folder.mkdir(exist_ok=True)
+    async with served(folder, hello=None, capabilities=capabilities, home=tmp_path / "home", **more) as rig:
+        yield rig, PlainEditor(rig), folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
+    """A server whose folder is trusted already."""
+    place = tmp_path_factory.mktemp("plain")
+    (place / "home").mkdir()
+    (place / "home" / "config.toml").write_text(f'[workspace."{place / "work"}"]\ntrusted = true\n')
+    async with plainly(place) as (rig, _, _):
+        yield rig
+
+
+@pytest.fixture
+def rig(shared: Rig) -> Rig:
+    shared.client.forget()
+    return shared
+
+
+@pytest.fixture
+def editor(rig: Rig) -> PlainEditor:
+    return PlainEditor(rig)
+
+
+async def test_the_commands_are_advertised_and_our_own_methods_are_not_needed(rig: Rig):
+    offered = rig.client.initialized["capabilities"]["executeCommandProvider"]["commands"]
+    names = ("prompt", "cancel", "sessions", "undo", "approve")
+    assert {f"pilotfish.{name}" for name in names} <= set(offered)
+
+
+async def test_a_prompt_on_a_selection_edits_with_approval_and_undo(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        file = folder / "a.py"
+        file.write_text("def f():\n    return 1\n")
+        uri = editor.open(file, "def f():\n    return 1  # unsaved\n")
+        selection = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 12}}
+        edits = [{"old_string": "return 1", "new_string": "return 2"}]
+        replies = call("read_file", path="a.py"), call("update_file", path="a.py", edits=edits), say("It is 2 now.")
+        editor.buttons = ["Trust this folder", "Allow once"]
+        name = rig.script("plain", *replies)
+        started = await editor.run("pilotfish.prompt", {"prompt": name, "uri": uri, "range": selection})
+        assert started["sessionId"]
+        await editor.done()
+        assert editor.text(file) == "def f():\n    return 2  # unsaved\n"
+        assert editor.messages() == ["It is 2 now."]
+        assert "return 1" in str(rig.provider.requests[0].messages)
+        kinds = [value["kind"] for value in editor.progress()]
+        assert kinds[0] == "begin"
+        assert kinds[-1] == "end"
+        assert "Edit a.py" in str(editor.progress())
+        # What the question is about is shown before it is asked, and cleared when it is answered.
+        question = editor.asked[1]
+        assert question["message"].startswith("Edit a.py?")
+        assert len(question["message"]) <= 120
+        assert [path.suffix for path in editor.shown] == [".diff"]
+        assert not editor.shown[0].exists()
+        undone = await editor.run("pilotfish.undo")
+        assert len(undone["changes"]) == 1
+        assert editor.text(file) == "def f():\n    return 1  # unsaved\n"
+        assert editor.messages()[-1] == "1 file put back."
+        await editor.run("pilotfish.redo")
+        assert editor.text(file) == "def f():\n    return 2  # unsaved\n"
+        assert rig.client.of("pilotfish/session/update") == []
+
+
+async def test_a_long_answer_is_a_transcript_in_an_editor(rig: Rig, editor: PlainEditor):
+    await editor.run("pilotfish.prompt", rig.script("long", say("A line of the answer.\n" * 40)))
+    await editor.done()
+    await rig.client.until(lambda: bool(editor.shown))
+    text = editor.shown[0].read_text()
+    assert text.count("A line of the answer.") == 40
+    assert editor.shown[0].stat().st_mode & 0o077 == 0
+    assert editor.messages() == []
+
+
+async def test_without_a_place_for_documents_the_answer_is_a_message(tmp_path: Path):
+    async with plainly(tmp_path, {}) as (rig, editor, _):
+        editor.buttons = ["Read only"]
+        name = rig.script("bare", say("A line of the answer.\n" * 40))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        assert len(editor.messages()) == 1
+        assert editor.messages()[0].startswith("A line of the answer.")
+        assert editor.progress() == []
+
+
+async def test_trust_is_asked_once_and_kept_in_the_users_config(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        editor.buttons = [None, "Trust this folder"]
+        for number in range(3):
+            await editor.run("pilotfish.prompt", {"prompt": rig.script(f"t{number}", say("ok")), "wait": True})
+        assert [asked["actions"] for asked in editor.asked] == [
+            [{"title": "Trust this folder"}, {"title": "Read only"}]
+        ] * 2
+        kept = tomllib.loads((tmp_path / "home" / "config.toml").read_text())
+        assert kept["workspace"][str(folder)]["trusted"] is True
+        assert not (folder / ".pilotfish").exists()
+    async with plainly(tmp_path) as (rig, editor, _):
+        await editor.run("pilotfish.prompt", {"prompt": rig.script("again", say("ok")), "wait": True})
+        assert editor.asked == []
+
+
+async def test_in_a_read_only_folder_nothing_is_changed_and_nothing_asked_again(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        editor.buttons = ["Read only"]
+        name = rig.script("readonly", call("write_file", path="a.txt", content="x"), say("I may not."))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        await editor.run("pilotfish.prompt", {"prompt": rig.script("more", say("ok")), "wait": True})
+        assert len(editor.asked) == 1
+        assert not (folder / "a.txt").exists()
+        assert editor.messages() == ["I may not.", "ok"]
+
+
+@pytest.mark.parametrize("way", ["command", "progress"])
+async def test_a_turn_is_cancelled_by_command_or_by_its_progress(rig: Rig, editor: PlainEditor, way: str):
+    before = len(rig.provider.requests)
+    await editor.run("pilotfish.prompt", rig.script(way, call("bash", command="ls"), say("x ", end="stall")))
+    await rig.provider.received(before + 2)
+    if way == "command":
+        receipts = await editor.run("pilotfish.cancel")
+        assert len(receipts) == 1
+    else:
+        token = rig.client.of("$/progress")[-1]["token"]
+        rig.client.notify("window/workDoneProgress/cancel", {"token": token})
+    await editor.done()
+    assert editor.messages() == ["Stopped."]
+
+
+async def test_a_client_may_bring_its_own_progress_token(tmp_path: Path):
+    async with plainly(tmp_path, {}) as (rig, editor, _):
+        editor.buttons = ["Read only"]
+        params = {
+            "command": "pilotfish.prompt",
+            "arguments": [{"prompt": rig.script("own", say("ok")), "wait": True}],
+            "workDoneToken": "mine",
+        }
+        await rig.client.request("workspace/executeCommand", params)
+        assert {params["token"] for params in rig.client.of("$/progress")} == {"mine"}
+
+
+async def test_a_dismissed_question_waits_and_can_be_answered_later(rig: Rig, editor: PlainEditor):
+    file = rig.folder / "later.txt"
+    editor.buttons = [None]
+    await editor.run(
+        "pilotfish.prompt", rig.script("later", call("write_file", path=file.name, content="x"), say("done"))
+    )
+    await rig.client.until(lambda: any("pilotfish.approve" in message for message in editor.messages()))
+    assert not file.exists()
+    editor.buttons = ["Allow once"]
+    await editor.run("pilotfish.approve")
+    await editor.done()
+    assert file.read_text() == "x"
+    assert editor.asked[0]["message"] == editor.asked[1]["message"]
+
+
+async def test_sessions_are_chosen_and_go_on(rig: Rig, editor: PlainEditor):
+    new = {"wait": True, "new": True}
+    first = (await editor.run("pilotfish.prompt", {"prompt": rig.script("s1", say("one")), **new}))["sessionId"]
+    second = (await editor.run("pilotfish.prompt", {"prompt": rig.script("s2", say("two")), **new}))["sessionId"]
+    assert first != second
+    editor.buttons = ["2. "]
+    listed = await editor.run("pilotfish.sessions")
+    assert [session["id"] for session in listed][:2] == [second, first]
+    await rig.client.until(lambda: bool(editor.shown))
+    params = {"prompt": rig.script("s3", say("three")), "wait": True}
+    assert (await editor.run("pilotfish.prompt", params))["sessionId"] == first
+    assert "one" in str(rig.provider.requests[-1].messages)
+    shown = await editor.run("pilotfish.transcript")
+    assert "three" in path_at(shown["uri"]).read_text()
+
+
+async def test_failures_are_said_with_what_to_do(rig: Rig, editor: PlainEditor):
+    await editor.run("pilotfish.prompt", {"prompt": rig.script("key", fails("authentication")), "wait": True})
+    assert len(editor.messages()) == 1
+    assert rig.client.of("window/showMessage")[0]["type"] == 1
+    nothing: list[Any] = [[], [""], [{}], [{"prompt": "  "}], [{"prompt": 5}], [5]]
+    for arguments in nothing:
+        with pytest.raises(RpcError) as caught:
+            await editor.run("pilotfish.prompt", *arguments)
+        assert caught.value.code == -32602
+    with pytest.raises(RpcError) as caught:
+        await editor.run("pilotfish.undo", "nobody")
+    assert caught.value.code == 1
+
+
+async def test_slash_commands_work_in_a_plain_client_too(editor: PlainEditor):
+    await editor.run("pilotfish.prompt", {"prompt": "/mode", "wait": True})
+    assert "`ask`" in editor.messages()[0]
+    await editor.run("pilotfish.prompt", {"prompt": "/help", "wait": True})
+    assert "/compact" in editor.shown[0].read_text()
+
+
+async def test_the_agents_own_question_is_a_message_with_its_options(rig: Rig, editor: PlainEditor):
+    editor.buttons = ["blue"]
+    ask = call("ask_user", question="Which colour?", options=["red", "blue"])
+    name = rig.script("colour", ask, call("ask_user", question="Why?"), say("ok"))
+    await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+    sent = str(rig.provider.requests[-1].messages)
+    assert "blue" in sent
+    assert "not answered" in sent
+    assert editor.messages() == ["Why?", "ok"]
+
+
+async def test_a_code_action_runs_the_turn(rig: Rig, editor: PlainEditor):
+    file = rig.folder / "action.py"
+    file.write_text("x = 1\n")
+    uri = editor.open(file, "#action# what does it do?\nx = 1\n")
+    rig.script("action", say("It binds x."))
+    params: dict[str, Any] = {
+        "textDocument": {"uri": uri},
+        "range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 25}},
+        "context": {"diagnostics": []},
+    }
+    actions = await rig.client.request("textDocument/codeAction", params)
+    ask = next(action for action in actions if "selection says" in action["title"])
+    await editor.run(ask["command"]["command"], *ask["command"]["arguments"])
+    await editor.done()
+    assert editor.messages() == ["It binds x."]

@@ -1,0 +1,241 @@
+"""The start: `initialize` answered with nothing imported, the rest behind it; settings and folders that change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.client import OURS, RpcError, connect, environment, spawn
+from tests.support.provider import call, say
+from tests.support.served import served
+
+from pilotfish.lsp.capabilities_gen import ENCODINGS, answer
+from pilotfish.lsp.standard import answer_to_initialize
+
+HEAVY = ("pydantic_ai", "openai", "anthropic", "pygls", "lsprotocol", "pilotfish.engine", "pilotfish.store", "httpx2")
+
+
+def loaded_by(code: str, home: Path) -> set[str]:
+    """The modules a fresh interpreter has after running this, beyond those it starts with."""
+    script = f"import sys; before = set(sys.modules)\n{code}\nprint(' '.join(set(sys.modules) - before))"
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment(home), capture_output=True, text=True, check=True
+    )
+    return set(run.stdout.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+# ---- what is imported when ------------------------------------------------------------------------------------------
+
+
+def test_the_answer_to_initialize_needs_no_import_worth_the_name(tmp_path: Path):
+    loaded = loaded_by("import pilotfish.__main__, pilotfish.lsp.boot", tmp_path)
+    ours = {name for name in loaded if name.startswith("pilotfish")}
+    assert ours == {
+        "pilotfish",
+        "pilotfish.__main__",
+        "pilotfish.lsp",
+        "pilotfish.lsp.boot",
+        "pilotfish.lsp.framing",
+        "pilotfish.lsp.capabilities_gen",
+    }
+    assert loaded - ours <= {"__future__", "_json"}
+
+
+def test_the_server_answers_before_engine_and_pygls_are_loaded(tmp_path: Path):
+    loaded = loaded_by("import pilotfish.lsp.server", tmp_path)
+    assert [name for name in loaded if name.startswith(HEAVY)] == []
+
+
+# ---- initialize -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("kind", ["ours", "plain"])
+def test_the_ready_answer_is_what_pygls_would_answer(encoding: str, kind: str):
+    assert json.loads(answer(encoding, kind)) == answer_to_initialize(encoding, ours=kind == "ours")
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (["utf-8", "utf-16"], "utf-8"),
+        (["utf-16", "utf-8"], "utf-16"),
+        (["utf-32"], "utf-32"),
+        (["latin-1", 5, None], "utf-16"),
+        (None, "utf-16"),
+        (7, "utf-16"),
+    ],
+)
+async def test_the_clients_favourite_encoding_is_taken(tmp_path: Path, offered: Any, chosen: str):
+    client = await spawn(tmp_path)
+    try:
+        general = {"positionEncodings": offered}
+        result = await client.initialize(hello=None, capabilities={"general": general}, folders=[])
+        assert result["capabilities"]["positionEncoding"] == chosen
+    finally:
+        await client.close()
+
+
+async def test_status_is_answered_while_the_rest_loads(tmp_path: Path):
+    client = await spawn(tmp_path)
+    try:
+        hello = client.ask("initialize", {"processId": None, "capabilities": {}})
+        status = client.ask("pilotfish/status")
+        await hello
+        assert (await status)["state"] == "loading"
+        assert (await client.request("pilotfish/session/list", {})) == {"sessions": []}
+        assert (await client.request("pilotfish/status"))["state"] == "ready"
+    finally:
+        await client.close()
+
+
+async def test_a_hello_that_does_not_fit_costs_what_does_not_fit_and_is_said(tmp_path: Path, folder: Path):
+    hello = {
+        "protocolVersion": 99,
+        "client": {"approvals": True, "save": "often", "telepathy": True},
+        "trusted": "very",
+        "settings": {"model": "demo", "mode": "yolo", "colour": "red"},
+        "other": 1,
+    }
+    async with connect(folder, hello=hello) as client:
+        await client.request("pilotfish/session/list", {})
+        status = await client.request("pilotfish/status")
+        assert (status["model"], status["mode"], status["trusted"]) == ("demo", "ask", False)
+        problems = " ".join(status["problems"])
+        for word in ("client", "trusted", "version 99", "mode", "colour"):
+            assert word in problems
+
+
+async def test_a_stray_print_does_not_break_the_protocol(tmp_path: Path, folder: Path):
+    site = tmp_path / "site"
+    site.mkdir()
+    noise = (
+        "import threading\nthreading.Timer(0.3, lambda: [print('stray words', flush=True) for _ in range(20)]).start()"
+    )
+    (site / "sitecustomize.py").write_text(noise)
+    path = f"{site}:{environment(tmp_path)['PYTHONPATH']}"
+    async with connect(folder, PYTHONPATH=path) as client:
+        await client.request("pilotfish/session/list", {})
+        await asyncio.sleep(0.5)
+        assert (await client.request("pilotfish/status"))["state"] == "ready"
+
+
+# ---- a load that fails ----------------------------------------------------------------------------------------------
+
+
+async def test_a_store_that_cannot_be_written_is_said_and_work_goes_on(tmp_path: Path, folder: Path):
+    (tmp_path / "file").write_text("in the way")
+    async with connect(folder, PILOTFISH_STORAGE=str(tmp_path / "file" / "below")) as client:
+        session = await client.new_session(model="demo")
+        assert (await client.prompt(session, "hello")).stop_reason == "end_turn"
+        assert (await client.request("pilotfish/status"))["store"]["state"] == "unsaved"
+
+
+async def test_a_store_that_cannot_be_had_is_a_clear_error_and_is_tried_again(tmp_path: Path, folder: Path):
+    async with connect(folder, PILOTFISH_STORAGE="postgres://nowhere/x") as client:
+        with pytest.raises(RpcError) as caught:
+            await client.request("pilotfish/session/new", {})
+        assert caught.value.code == 5
+        assert caught.value.data["remedy"]
+        status = await client.request("pilotfish/status")
+        assert status["state"] == "failed"
+        assert status["error"]["remedy"]
+        mended = {"settings": {"pilotfish": {"storage": str(tmp_path / "store")}}}
+        client.notify("workspace/didChangeConfiguration", mended)
+        await client.new_session()
+        assert (await client.request("pilotfish/status"))["state"] == "ready"
+        assert await client.stop() == 0
+
+
+# ---- settings, folders, trust ---------------------------------------------------------------------------------------
+
+
+async def test_settings_change_while_the_server_runs(folder: Path):
+    async with served(folder) as rig:
+        await rig.client.new_session()
+        rig.client.notify(
+            "workspace/didChangeConfiguration", {"settings": {"pilotfish": {"mode": "plan", "model": "demo"}}}
+        )
+
+        async def mode() -> str:
+            return (await rig.client.request("pilotfish/status"))["mode"]
+
+        async with asyncio.timeout(30):
+            while await mode() != "plan":
+                await asyncio.sleep(0.01)
+        session = (await rig.client.request("pilotfish/session/new", {}))["session"]
+        assert (session["model"], session["mode"]) == ("demo", "plan")
+        for odd in (None, 5, {}, {"settings": None}, {"settings": {"pilotfish": 5}}):
+            rig.client.notify("workspace/didChangeConfiguration", odd)
+        assert await mode() == "plan"
+
+
+async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
+    async def configuration(params: dict[str, Any]) -> Any:
+        assert params == {"items": [{"section": "pilotfish"}]}
+        return [{"mode": "auto", "nonsense": True}]
+
+    async def registered(params: dict[str, Any]) -> Any:
+        assert params["registrations"][0]["method"] == "workspace/didChangeConfiguration"
+
+    capabilities = {"workspace": {"configuration": True, "didChangeConfiguration": {"dynamicRegistration": True}}}
+    client = await spawn(folder.parent / "home")
+    client.answers |= {"workspace/configuration": configuration, "client/registerCapability": registered}
+    try:
+        await client.initialize(hello=OURS, capabilities=capabilities, folders=[folder])
+        await client.request("pilotfish/session/list", {})
+        async with asyncio.timeout(30):
+            while (await client.request("pilotfish/status"))["mode"] != "auto":
+                await asyncio.sleep(0.01)
+        assert "nonsense" in str((await client.request("pilotfish/status"))["problems"])
+    finally:
+        await client.close()
+
+
+async def test_folders_come_and_go(tmp_path: Path, folder: Path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "elsewhere.txt").write_text("in the other folder\n")
+    async with served(folder) as rig:
+
+        async def found() -> list[str]:
+            answer = await rig.client.request("pilotfish/mention/complete", {"query": "elsewhere"})
+            return [mention["uri"] for mention in answer["mentions"]]
+
+        assert await found() == []
+        event: dict[str, Any] = {"added": [{"uri": other.as_uri(), "name": "other"}], "removed": []}
+        rig.client.notify("workspace/didChangeWorkspaceFolders", {"event": event})
+        assert await found() == [(other / "elsewhere.txt").as_uri()]
+        session = await rig.client.new_session(mode="ask")
+        name = rig.script("read", call("read_file", path=str(other / "elsewhere.txt")), say("ok"))
+        await rig.client.prompt(session, name)
+        assert "in the other folder" in str(rig.provider.requests[-1].messages)
+        event = {"added": [], "removed": [{"uri": other.as_uri(), "name": "other"}]}
+        rig.client.notify("workspace/didChangeWorkspaceFolders", {"event": event})
+        assert await found() == []
+
+
+async def test_trust_given_later_is_enough(folder: Path):
+    async with served(folder, hello={**OURS, "trusted": False}) as rig:
+        session = await rig.client.new_session()
+        write = call("write_file", path="a.txt", content="x")
+        await rig.client.prompt(session, rig.script("untrusted", write, say("I may not.")))
+        assert not (folder / "a.txt").exists()
+        assert (await rig.client.request("pilotfish/status"))["trusted"] is False
+        rig.client.notify("pilotfish/trust/changed", {"trusted": True})
+        await rig.client.prompt(session, rig.script("trusted", write, say("I did.")))
+        assert (folder / "a.txt").read_text() == "x"
+        rig.client.notify("pilotfish/trust/changed", {"trusted": "perhaps"})
+        assert (await rig.client.request("pilotfish/status"))["trusted"] is True

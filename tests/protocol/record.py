@@ -1,0 +1,242 @@
+"""Record traffic of the real server for PROTOCOL.md: `python -m tests.protocol.record` writes `recorded.json`.
+
+Plays one long conversation with every method and every kind of update in it, then names ids, times and places anew,
+so that recording again changes nothing that has not changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support.client import OURS, Client, allow, never
+from tests.support.playing import ABILITIES, CAPABILITIES, PlayedEditor
+from tests.support.provider import Call, call, calls, fails, say
+from tests.support.served import Rig, served
+
+from pilotfish.protocol import wire
+
+TARGET = Path(__file__).with_name("recorded.json")
+PLAYED = "/home/me/project"
+MOMENT = "2026-01-02T03:04:05.678Z"
+FIGURES: dict[str, Any] = {
+    "nextCursor": "WzE3…",
+    "tookMs": 12,
+    "durationMs": 34,
+    "uptimeMs": 5678,
+    "memoryBytes": 98304000,
+    "pid": 4242,
+}
+PLAN = [
+    {"content": "Read the code", "status": "completed", "priority": "high"},
+    {"content": "Mend it", "status": "in_progress", "priority": "medium"},
+]
+
+
+async def record() -> dict[str, dict[str, Any]]:
+    """The examples: by method, and by kind of update."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place).resolve() / "project"
+        folder.mkdir()
+        (folder / "greet.py").write_text('def greet(name):\n    return "Helo " + name\n')
+        (folder / "notes.txt").write_text("todo\n")
+        hello = {**OURS, "client": ABILITIES}
+        async with served(folder, hello=hello, capabilities=CAPABILITIES) as rig:
+            conversation = await _converse(rig)
+        return _tidy(conversation, folder)
+
+
+async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
+    client, kept = rig.client, dict[str, Any]()
+    editor = PlayedEditor(client)
+    uri = editor.open(rig.folder / "greet.py")
+    where = {"start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 9}}
+
+    async def symbols(_: Any) -> Any:
+        location = {"uri": uri, "range": where}
+        return {"symbols": [{"name": "greet", "kind": 12, "location": location}]}
+
+    async def ask(_: Any) -> Any:
+        return {"answer": "Hello"}
+
+    async def diagnostics(_: Any) -> Any:
+        problem = {"range": where, "message": "Unused function", "severity": 2, "source": "lint", "code": "U1"}
+        return {"documents": [{"uri": uri, "version": 1, "diagnostics": [problem]}]}
+
+    async def places(_: Any) -> Any:
+        return {"locations": [{"uri": uri, "range": where}]}
+
+    async def rename(params: Any) -> Any:
+        edits = [{"range": where, "newText": params["newName"]}]
+        return {"edit": {"documentChanges": [{"textDocument": {"uri": uri, "version": 1}, "edits": edits}]}}
+
+    answers = {"symbols": symbols, "diagnostics": diagnostics, "rename": rename}
+    client.answers.update({f"pilotfish/editor/{name}": answer for name, answer in answers.items()})
+    client.answers.update(dict.fromkeys(("pilotfish/editor/definition", "pilotfish/editor/references"), places))
+    client.answers["pilotfish/user/ask"] = ask
+
+    async def say_it(method: str, **params: Any) -> Any:
+        result = await client.request(f"pilotfish/{method}", params)
+        kept.setdefault(f"pilotfish/{method}", {"params": params, "result": result})
+        return result
+
+    await say_it("status")
+    session = (await say_it("session/new", title="Mend the greeting"))["session"]["id"]
+    edit = {"path": "greet.py", "edits": [{"old_string": "Helo", "new_string": "Hello"}]}
+    mend = rig.script(
+        "mend",
+        calls(Call("read_file", {"path": "greet.py"}), text="Let me look.", thoughts=["A typo, I think."]),
+        calls(Call("update_plan", {"steps": PLAN}), Call("ask_user", {"question": "How?", "options": ["Hello", "Hi"]})),
+        call("update_file", **edit),
+        call("bash", command="echo checking; ls"),
+        say("It says ", "Hello now."),
+    )
+    prompt = [{"type": "text", "text": f"Mend the greeting {mend}"}, {"type": "resource", "uri": uri, "range": where}]
+    result = await say_it("session/prompt", sessionId=session, prompt=prompt, promptId="p1")
+    await say_it("session/load", sessionId=session, limit=3)
+    await say_it("session/undo", sessionId=session, turnId=result["turnId"])
+    await say_it("session/redo", sessionId=session)
+    await say_it("session/rename", sessionId=session, title="The greeting")
+    await say_it("session/configure", sessionId=session, mode="edit")
+    await say_it("session/export", sessionId=session, format="markdown")
+    fork = (await say_it("session/fork", sessionId=session))["session"]["id"]
+    await say_it("session/list", query="greeting", limit=1)
+    await say_it("session/delete", sessionId=fork)
+    await _questions(rig, say_it)
+    spot = {"path": "greet.py", "line": 1, "name": "greet"}
+    look = rig.script(
+        "look",
+        calls(
+            Call("diagnostics", {"path": "greet.py"}),
+            Call("find_symbol", spot),
+            Call("find_symbol", {**spot, "find": "references"}),
+            Call("symbols", {"path": "greet.py"}),
+        ),
+        call("rename_symbol", **spot, new_name="salute"),
+        call("read_file", path="notes.txt"),
+        call("update_file", path="notes.txt", edits=[{"old_string": "todo", "new_string": "done"}]),
+        say("Renamed."),
+    )
+    await client.prompt(session, look)
+    await say_it("rule/add", decision="deny", tool="bash", pattern="git push *", scope="workspace")
+    rules = (await say_it("rule/list"))["rules"]
+    await say_it("rule/remove", id=rules[0]["id"])
+    await say_it("secret/set", provider="openai", key="sk-your-key")
+    await say_it("model/list")
+    await say_it("command/list")
+    await say_it("mention/complete", query="greet")
+    client.notify("pilotfish/trust/changed", {"trusted": True})
+    kept["pilotfish/trust/changed"] = {"params": {"trusted": True}}
+    await _overflow(rig, session)
+    return {"methods": {**kept, **_of_server(client)}, "updates": _updates(client)}
+
+
+async def _questions(rig: Rig, say_it: Any) -> None:
+    """A question that is answered by list, a queue behind it, a cancel with a receipt."""
+    client = rig.client
+    client.answers["pilotfish/approval/request"] = never
+    before = len(client.of("pilotfish/approval/request"))
+    session = await client.new_session()
+    turn = client.begin(session, rig.script("wait", call("write_file", path="new.txt", content="new\n"), say("ok")))
+    await client.until(lambda: len(client.of("pilotfish/approval/request")) > before)
+    queued = client.begin(session, "And then?", promptId="p2", whenBusy="queue")
+    while not (await client.request("pilotfish/queue/list", {"sessionId": session}))["prompts"]:
+        await asyncio.sleep(0.01)
+    await say_it("queue/list", sessionId=session)
+    await say_it("queue/remove", sessionId=session, promptId="p2")
+    listed = await say_it("approval/list", sessionId=session)
+    shown = {"command": "pilotfish.preview", "arguments": [{"approvalId": listed["approvals"][0]["approvalId"]}]}
+    await client.request("workspace/executeCommand", shown)
+    await say_it("approval/answer", approvalId=listed["approvals"][0]["approvalId"], optionId="allow_once")
+    await turn
+    await queued
+    client.answers["pilotfish/approval/request"] = allow
+    stopped = client.begin(session, rig.script("long", call("bash", command="sleep 600")))
+    await client.until(lambda: any(one.status == "in_progress" for one in client.laws.calls[session].values()))
+    await say_it("session/cancel", sessionId=session)
+    await stopped
+
+
+async def _overflow(rig: Rig, session: str) -> None:
+    """A context that is full is compacted; a limit that passes is told."""
+    for number in range(4):
+        await rig.client.prompt(session, rig.script(f"fill{number}", say("More and more words. " * 30)))
+    await rig.client.prompt(
+        session, rig.script("full", fails("context"), say("They mended a greeting."), say("Going on."))
+    )
+    await rig.client.prompt(session, rig.script("limit", fails("rate_limit", retry_after=0.05), say("There.")))
+
+
+def _of_server(client: Client) -> dict[str, Any]:
+    """What the server asked and told, with the client's answers."""
+    found: dict[str, Any] = {}
+    for message in client.heard:
+        method = message.get("method", "")
+        if method.startswith("pilotfish/") and method not in found:
+            found[method] = {"params": message["params"]}
+            if "id" in message and message["id"] in client.said:
+                found[method]["result"] = client.said[message["id"]]
+    return found
+
+
+def _updates(client: Client) -> dict[str, Any]:
+    """One of each kind; of calls the one that says most."""
+    found: dict[str, Any] = {}
+    for params in client.of("pilotfish/session/update"):
+        kind, before = params["update"]["kind"], found.get(params["update"]["kind"])
+        if before is None or (kind == "tool_call" and len(str(params)) > len(str(before))):
+            found[kind] = params
+    return found
+
+
+def _tidy(value: Any, folder: Path) -> Any:
+    """Ids, times, places and figures named anew, in the order they appear."""
+    names: dict[str, str] = {}
+
+    def rename(match: re.Match[str]) -> str:
+        kind = match.group(1)
+        count = sum(name.startswith(f"{kind}_") for name in names.values())
+        return names.setdefault(match.group(0), f"{kind}_{count + 1}")
+
+    def go(value: Any) -> Any:
+        match value:
+            case str():
+                text = value.replace(str(folder.parent / f"{folder.name}-home"), "/home/me/.pilotfish")
+                text = text.replace(str(folder), PLAYED).replace("127.0.0.1", "localhost")
+                text = re.sub(r" ?#\w+#", "", text)
+                text = re.sub(r"\b(ses|turn|msg|apr|prompt)_[0-9a-f]{20}\b", rename, text)
+                text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", MOMENT, text)
+                text = re.sub(r"\(\d+\.\d s\)", "(0.1 s)", text)
+                text = re.sub(r"\b[0-9a-f]{64}\b", "5f1a…", text)
+                text = re.sub(r"\b(?=\d*[a-f])[0-9a-f]{32}\b", "8b0e…", text)
+                return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-01-02 03:04", text)
+            case list():
+                return [go(item) for item in value]  # pyright: ignore[reportUnknownVariableType] (JSON)
+            case dict():
+                return {go(name): FIGURES.get(name, go(item)) for name, item in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] (JSON)
+            case _:
+                return value
+
+    return go(value)
+
+
+def check(recorded: Mapping[str, Mapping[str, Any]]) -> None:
+    """What was recorded fits the wire."""
+    for method, example in recorded["methods"].items():
+        row = wire.METHODS[method]
+        row.params.model_validate(example["params"])
+        if row.result is not None and "result" in example:
+            row.result.model_validate(example["result"])
+    for kind, params in recorded["updates"].items():
+        assert wire.UpdateParams.model_validate(params).update.kind == kind
+
+
+if __name__ == "__main__":
+    found = asyncio.run(record())
+    check(found)
+    TARGET.write_text(json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
