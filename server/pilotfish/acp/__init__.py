@@ -1,0 +1,1 @@
+"""The second face: the Agent Client Protocol. The only room that knows its SDK."""

@@ -1,0 +1,250 @@
+"""`pilotfish acp`: the agent for editors that speak the Agent Client Protocol. A projection; it decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import acp
+from acp import schema
+from pilotfish import __version__
+from pilotfish.acp import words
+from pilotfish.core.visible import visible
+from pilotfish.engine.live import Live
+from pilotfish.engine.observe import log_path, start_logging
+from pilotfish.engine.ports import Answer, OptionId, Question, Told
+from pilotfish.errors import BadRequest, PilotfishError, UnknownSession
+from pilotfish.settings import load_user
+from pilotfish.store.ledger import Ledger
+from pilotfish.workspace.port import Editor, NoEditor
+
+log = logging.getLogger(__name__)
+
+MAX_WAITING = 64  # updates the client may lag behind before chunks are joined
+
+
+def main() -> int:
+    """Serve until the client goes."""
+    start_logging(log_path())
+    asyncio.run(_serve())
+    return 0
+
+
+async def _serve() -> None:
+    agent = PilotfishAgent()
+    try:
+        await acp.run_agent(cast("acp.Agent", agent))
+    finally:
+        await agent.aclose()
+
+
+class AcpFace:
+    """The engine's face towards an ACP client: updates in order, permissions as requests."""
+
+    def __init__(self) -> None:
+        self.client: acp.Client | None = None
+        self.live: Live | None = None
+        self._queue: asyncio.Queue[tuple[str, words.Update]] = asyncio.Queue()
+        self._sender: asyncio.Task[None] | None = None
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        self._announced: set[str] = set()
+
+    @property
+    def editor(self) -> Editor:
+        return NoEditor()
+
+    @property
+    def keeps_up(self) -> bool:
+        return self._queue.qsize() < MAX_WAITING
+
+    async def room(self) -> None:
+        await self.sent()
+
+    def tell(self, told: Told) -> None:
+        for update in words.updates(told.record, self._announced):
+            self.send(told.session_id, update)
+
+    def send(self, session_id: str, update: words.Update) -> None:
+        self._queue.put_nowait((session_id, update))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.get_running_loop().create_task(self._send())
+
+    async def sent(self) -> None:
+        """Everything told so far has been written."""
+        if self._sender is not None:
+            await asyncio.wait((self._sender,))
+
+    def ask(self, question: Question) -> None:
+        self._questions[question.approval_id] = asyncio.get_running_loop().create_task(self._ask(question))
+
+    def resolved(self, question: Question, option_id: str, by: str) -> None:
+        del option_id, by
+        task = self._questions.pop(question.approval_id, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        """ACP has no free question: the options are offered as a permission is."""
+        del turn_id
+        if not options:
+            return None
+        return await self.choose(session_id, visible(question), list(options))
+
+    async def choose(self, session_id: str, title: str, options: list[str]) -> str | None:
+        if self.client is None:
+            return None
+        answer = await self.client.request_permission(
+            session_id=session_id,
+            tool_call=schema.ToolCallUpdate(tool_call_id=f"ask_{abs(hash(title)):x}", title=title, kind="other"),
+            options=[
+                schema.PermissionOption(option_id=str(index), name=visible(option), kind="allow_once")
+                for index, option in enumerate(options)
+            ],
+        )
+        if isinstance(answer.outcome, schema.AllowedOutcome) and answer.outcome.option_id.isdecimal():
+            return options[int(answer.outcome.option_id)]
+        return None
+
+    async def _ask(self, question: Question) -> None:
+        if self.client is None or self.live is None:
+            return
+        try:
+            await self.sent()
+            answer = await self.client.request_permission(
+                session_id=question.session_id,
+                tool_call=words.question(question),
+                options=[words.option(option) for option in question.options],
+            )
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("a permission could not be asked")
+            self.live.answer(question.approval_id, None)
+            return
+        outcome = answer.outcome
+        if isinstance(outcome, schema.AllowedOutcome):
+            offered: dict[str, OptionId] = {option.id: option.id for option in question.options}
+            option = offered.get(outcome.option_id, "reject")
+            self.live.answer(question.approval_id, Answer(option_id=option, by="client"))
+        else:
+            await self.live.cancel(question.session_id)  # ACP: a cancelled question means a cancelled turn
+
+    async def _send(self) -> None:
+        while self.client is not None and not self._queue.empty():
+            session_id, update = self._queue.get_nowait()
+            try:
+                await self.client.session_update(session_id=session_id, update=update)
+            except Exception:
+                log.warning("an update could not be sent", exc_info=True)
+                return
+
+
+class PilotfishAgent:
+    """ACP's methods over the live sessions. Clients without workspace trust are asked once for each folder."""
+
+    def __init__(self) -> None:
+        self.face = AcpFace()
+        loaded = load_user()
+        self.live = Live(loaded.settings, Ledger.open(loaded.settings.storage, label="an ACP client"), self.face)
+        self.face.live = self.live
+        self._asked: set[str] = set()
+
+    def on_connect(self, conn: acp.Client) -> None:
+        self.face.client = conn
+
+    async def aclose(self) -> None:
+        await self.live.aclose()
+
+    async def initialize(self, protocol_version: int, **_: Any) -> schema.InitializeResponse:
+        return schema.InitializeResponse(
+            protocol_version=min(protocol_version, acp.PROTOCOL_VERSION),
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(), delete=schema.SessionDeleteCapabilities()
+                ),
+            ),
+            agent_info=schema.Implementation(name="pilotfish", title="Pilotfish", version=__version__),
+        )
+
+    async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
+        with _errors():
+            session = await self.live.new(_folder(cwd))
+        return schema.NewSessionResponse(session_id=session.id, modes=words.modes(session.mode))
+
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
+        del cwd
+        with _errors():
+            loaded = await self.live.load(session_id, limit=10_000)
+        for item in loaded.items:
+            for update in words.replayed(item):
+                self.face.send(session_id, update)
+        await self.face.sent()
+        return schema.LoadSessionResponse(modes=words.modes(loaded.session.mode))
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> schema.ListSessionsResponse:
+        with _errors():
+            listed = await self.live.list(cwd, None, cursor)
+        return schema.ListSessionsResponse(
+            sessions=[words.session(session) for session in listed.sessions], next_cursor=listed.next_cursor
+        )
+
+    async def delete_session(self, session_id: str, **_: Any) -> None:
+        with _errors():
+            await self.live.delete(session_id)
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
+        with _errors():
+            await self.live.configure(session_id, mode=mode_id)
+        return schema.SetSessionModeResponse()
+
+    async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse | None:
+        raise acp.RequestError.invalid_params({"methodId": f"there is no method {method_id!r}"})
+
+    async def prompt(self, prompt: list[Any], session_id: str, **_: Any) -> schema.PromptResponse:
+        with _errors():
+            await self._settle_trust(session_id)
+            outcome = await self.live.prompt(session_id, [words.block(block) for block in prompt])
+        await self.face.sent()
+        if outcome.error is not None:
+            raise acp.RequestError(-32000, f"{outcome.error.message} {outcome.error.remedy}")
+        return schema.PromptResponse(stop_reason=words.STOP_REASONS[outcome.stop_reason])
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        with contextlib.suppress(PilotfishError):
+            await self.live.cancel(session_id)
+
+    async def _settle_trust(self, session_id: str) -> None:
+        folder = (await self.live.session(session_id)).workspace_folder
+        if folder is None or folder in self._asked or self.live.book.trust_of(Path(folder)) is not None:
+            return
+        self._asked.add(folder)
+        answer = await self.face.choose(session_id, f"Trust {visible(folder)}?", ["Trust this folder", "Read only"])
+        if answer is not None:
+            self.live.book.trust(Path(folder), answer == "Trust this folder")
+
+
+def _folder(cwd: str) -> str:
+    if not Path(cwd).is_absolute():
+        raise BadRequest("cwd: it must be an absolute path", field="cwd")
+    return cwd
+
+
+@contextlib.contextmanager
+def _errors() -> Any:
+    """Ours become theirs: what the client can act on, and nothing of our insides."""
+    try:
+        yield
+    except BadRequest as error:
+        raise acp.RequestError.invalid_params({error.field: str(error)}) from error
+    except UnknownSession as error:
+        raise acp.RequestError(-32002, str(error)) from error  # ACP's code for a resource that is not there
+    except PilotfishError as error:
+        raise acp.RequestError(-32000, str(error)) from error

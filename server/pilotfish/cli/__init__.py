@@ -1,0 +1,10 @@
+"""The command line: what a person or a script types. `serve` never comes here, so that an editor starts at once."""
+
+from __future__ import annotations
+
+
+def main() -> int:
+    """Run a command; the exit code."""
+    from pilotfish.cli.app import run
+
+    return run()

@@ -1,0 +1,142 @@
+"""`pilotfish doctor`: what is there, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.text import Text
+
+from pilotfish import __version__
+from pilotfish.errors import PilotfishError, TurnError
+from pilotfish.settings import config_path, load_user
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    good: bool
+    words: str
+    remedy: str = ""
+
+
+async def examine() -> int:
+    """Print every finding; the exit code says whether something must be done."""
+    console = Console(highlight=False, soft_wrap=True)
+    failed = False
+    for check in CHECKS:
+        try:
+            finding = await check()
+        except Exception as error:
+            finding = Finding(check.__name__.lstrip("_"), good=False, words=f"{type(error).__name__}: {error}")
+        failed |= not finding.good
+        mark = ("✓", "green") if finding.good else ("✗", "red")
+        console.print(Text.assemble(mark, " ", (f"{finding.name:<10}", "bold"), finding.words))
+        if finding.remedy:
+            console.print(Text(f"    → {finding.remedy}", style="yellow"))
+    return 1 if failed else 0
+
+
+async def _pilotfish() -> Finding:
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("pygls", "pydantic-ai-slim", "pydantic"))
+    return Finding("pilotfish", good=True, words=f"{__version__} ({libraries})")
+
+
+async def _python() -> Finding:
+    good = sys.version_info >= (3, 11)
+    remedy = "" if good else "Install Python 3.11 or newer."
+    return Finding("python", good, f"{platform.python_version()} on {platform.system()}", remedy)
+
+
+async def _settings() -> Finding:
+    loaded = load_user()
+    if loaded.problems:
+        words = "; ".join(f"{problem.source}: {problem.message}" for problem in loaded.problems)
+        return Finding("settings", good=False, words=words, remedy=f"Mend {config_path()}.")
+    origin = ", ".join(f"{name} from {source}" for name, source in loaded.sources.items()) or "all built in"
+    return Finding("settings", good=True, words=origin)
+
+
+async def _search() -> Finding:
+    from pilotfish.workspace.ripgrep import find_rg
+
+    try:
+        path = find_rg()
+    except PilotfishError as error:
+        return Finding("ripgrep", good=False, words=str(error), remedy="Run `pip install ripgrep`.")
+    return Finding("ripgrep", good=True, words=str(path))
+
+
+async def _bash() -> Finding:
+    found = shutil.which("bash")
+    return Finding("bash", found is not None, found or "not found", "" if found else "Install bash.")
+
+
+async def _sandbox() -> Finding:
+    if shutil.which("bwrap"):
+        return Finding("sandbox", good=True, words="bubblewrap is installed")
+    words = "none: commands run with your rights"
+    return Finding("sandbox", good=True, words=words, remedy="Optional: install bubblewrap.")
+
+
+async def _store() -> Finding:
+    from pilotfish.store.catalog import Catalog
+    from pilotfish.store.ledger import Ledger
+
+    ledger = Ledger.open(load_user().settings.storage)
+    try:
+        await Catalog(ledger).list(limit=1)
+        unsaved = ledger.unsaved
+        with tempfile.TemporaryFile(dir=ledger.directory):
+            pass
+    except OSError as error:
+        return Finding("store", good=False, words=f"{ledger.directory}: {error.strerror}", remedy="Free or allow it.")
+    finally:
+        await ledger.aclose()
+    words = f"{ledger.directory}{f': {unsaved}' if unsaved else ''}"
+    return Finding("store", unsaved is None, words, "" if unsaved is None else "Set `storage` to another folder.")
+
+
+async def _model() -> Finding:
+    from pilotfish.engine import models
+
+    settings = load_user().settings
+    try:
+        models.resolve(settings.model, settings, {})
+    except TurnError as error:
+        return Finding("model", good=False, words=f"{settings.model}: {error}", remedy=error.remedy)
+    finally:
+        await models.aclose()
+    if settings.model == "demo":
+        remedy = "Set a real one: `PILOTFISH_MODEL`, `config.toml`, or the editor's settings."
+        return Finding("model", good=True, words="demo (the embedded one)", remedy=remedy)
+    found = {model.id: model for model in await models.available(settings, {})}
+    known = found.get(settings.model)
+    if known is not None and not known.available:
+        return Finding("model", good=False, words=f"{settings.model}: {known.reason}", remedy="Check key and address.")
+    return Finding("model", good=True, words=settings.model)
+
+
+async def _keys() -> Finding:
+    names = [name for name in os.environ if name.endswith("_API_KEY")]
+    return Finding("keys", good=True, words=", ".join(sorted(names)) or "none in the environment")
+
+
+CHECKS: tuple[Callable[[], Awaitable[Finding]], ...] = (
+    _pilotfish,
+    _python,
+    _settings,
+    _search,
+    _bash,
+    _sandbox,
+    _store,
+    _model,
+    _keys,
+)

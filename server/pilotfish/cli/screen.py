@@ -1,0 +1,148 @@
+"""What a person sees in a terminal: rich where there is one, plain lines where the output is piped.
+
+Control and bidirectional characters of a model, a file or a command are shown escaped: what is seen is what runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from pilotfish.core.messages import CallStatus, CanonicalToolCall
+from pilotfish.core.records import (
+    ChunkRecord,
+    CompactionRecord,
+    FileChangeRecord,
+    NoticeRecord,
+    PlanRecord,
+    Record,
+    ToolCallRecord,
+    TurnEndRecord,
+)
+from pilotfish.core.visible import visible
+
+GLYPHS: Mapping[CallStatus, tuple[str, str]] = {
+    CallStatus.COMPLETED: ("✓", "green"),
+    CallStatus.FAILED: ("✗", "red"),
+    CallStatus.DENIED: ("⊘", "yellow"),
+    CallStatus.CANCELLED: ("■", "yellow"),
+}
+ENDS = {
+    "max_iterations": "Stopped at the iteration limit. Say “continue” to go on.",
+    "max_tokens": "The answer was cut off by the token limit.",
+    "budget": "Stopped at the budget of this turn.",
+    "refusal": "The model refused.",
+    "cancelled": "Stopped.",
+}
+
+
+class Screen:
+    """The transcript of a turn as it happens. Answers go to stdout, everything else to stderr."""
+
+    def __init__(self) -> None:
+        self.out = Console(highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._inside: str | None = None
+
+    def show(self, record: Record) -> None:
+        match record:
+            case ChunkRecord(channel="message", item_id=item, text=text):
+                self._piece(item, text, self.out, None)
+            case ChunkRecord(channel="thought", item_id=item, text=text):
+                self._piece(item, text, self.err, "dim italic")
+            case ChunkRecord(channel="progress", item_id=item, text=text):
+                self._piece(item, text, self.err, "dim")
+            case ToolCallRecord(call=call):
+                self._call(call)
+            case FileChangeRecord(uri=uri, change=change, added=added, removed=removed):
+                self.line(f"  {change} {visible(uri.rpartition('/')[2])}  +{added} −{removed}", "dim")
+            case NoticeRecord(level=level, message=message, remedy=remedy):
+                style = {"info": "cyan", "warning": "yellow", "error": "red"}[level]
+                self.line(visible(f"{message} {remedy or ''}".rstrip()), style)
+            case PlanRecord(entries=entries):
+                for entry in entries:
+                    mark = {"completed": "✓", "in_progress": "▶", "pending": "○"}[entry.status]
+                    self.line(f"  {mark} {visible(entry.content)}", "dim")
+            case CompactionRecord(before=before, after=after):
+                self.line(f"The conversation was summarised: {before:,} → {after:,} tokens.", "cyan")
+            case TurnEndRecord() as end:
+                self._end(end)
+            case _:
+                pass
+
+    def line(self, text: str, style: str = "") -> None:
+        self.leave()
+        self.err.print(Text(text, style=style))
+
+    def diff(self, text: str) -> None:
+        self.leave()
+        if self.err.is_terminal:
+            self.err.print(Syntax(visible(text), "diff", theme="ansi_dark", background_color="default"))
+        else:
+            self.err.print(Text(visible(text)))
+
+    def leave(self) -> None:
+        """End the line that is being written."""
+        if self._inside is not None:
+            (self.out if self._inside_out else self.err).print()
+            self._inside = None
+
+    def _piece(self, item: str, text: str, console: Console, style: str | None) -> None:
+        if self._inside != item:
+            self.leave()
+            self._inside, self._inside_out = item, console is self.out
+        shown = visible(text) if console.is_terminal else text
+        console.print(Text(shown, style=style or ""), end="")
+
+    def _call(self, call: CanonicalToolCall) -> None:
+        if call.status in GLYPHS:
+            glyph, colour = GLYPHS[call.status]
+            took = f"  {call.duration_ms / 1000:.1f}s" if call.duration_ms is not None else ""
+            why = f": {visible(call.error.splitlines()[0])}" if call.error else ""
+            self.leave()
+            self.err.print(Text.assemble((f"{glyph} ", colour), visible(call.title), (f"{took}{why}", "dim")))
+
+    def _end(self, end: TurnEndRecord) -> None:
+        self.leave()
+        if end.error is not None:
+            self.line(visible(f"{end.error.message} {end.error.remedy}"), "red")
+        elif words := ENDS.get(end.stop_reason):
+            self.line(words, "yellow")
+        if self.err.is_terminal:
+            tokens = end.usage.input_tokens + end.usage.output_tokens
+            cost = f" · ${end.usage.cost:.2f}" if end.usage.cost else ""
+            self.line(f"{tokens:,} tokens{cost}", "dim")
+
+
+class Lines:
+    """Lines of standard input, without blocking the event loop: a wait for one can be cancelled."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._closed = False
+
+    async def read(self, prompt: str) -> str | None:
+        """One line; None at the end of input."""
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._buffer and not self._closed:
+            ready = asyncio.Event()
+            loop.add_reader(0, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(0)
+            data = os.read(0, 65_536)
+            self._closed = not data
+            self._buffer += data
+        if not self._buffer:
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace").rstrip("\r")

@@ -1,0 +1,109 @@
+"""`pilotfish sessions` and `pilotfish audit`: what the ledger holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+from rich.text import Text
+
+from pilotfish.cli.headless import TerminalFace, find_session
+from pilotfish.core.approvals import verify as verify_chain
+from pilotfish.core.records import ApprovalRecord
+from pilotfish.core.visible import visible
+from pilotfish.engine.live import Live
+from pilotfish.settings import load_user
+from pilotfish.store.ledger import Ledger
+
+
+@asynccontextmanager
+async def opened() -> AsyncGenerator[Live]:
+    settings = load_user().settings
+    live = Live(settings, Ledger.open(settings.storage), TerminalFace(json=False))
+    try:
+        yield live
+    finally:
+        await live.aclose()
+
+
+async def print_list(folder: Path | None, *, query: str | None, limit: int) -> int:
+    console = Console(highlight=False)
+    async with opened() as live:
+        listed = await live.list(str(folder) if folder else None, query, None, limit)
+    if not listed.sessions:
+        console.print("Nothing matches." if query else "No sessions here yet.")
+        return 0
+    table = Table(box=None, pad_edge=False, show_header=console.is_terminal)
+    for column in ("id", "when", "turns", "title"):
+        table.add_column(column, no_wrap=column != "title")
+    for session in listed.sessions:
+        when = datetime.fromtimestamp(session.updated_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+        title = visible(session.title or "(untitled)")
+        if snippet := listed.snippets.get(session.id):
+            title += f"\n{visible(snippet.text)}"
+        table.add_row(session.id, when, str(session.turns), Text(title))
+    console.print(table)
+    return 0
+
+
+async def print_export(session: str, form: Literal["markdown", "json"], *, rendered: bool) -> int:
+    async with opened() as live:
+        text = await live.export(await find_session(live, session), form)
+    console = Console()
+    if rendered and console.is_terminal:
+        console.print(Markdown(visible(text)))
+    else:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    return 0
+
+
+async def import_text(text: str) -> int:
+    async with opened() as live:
+        row = await live.import_session(text)
+    Console().print(f"Imported as {row.id}")
+    return 0
+
+
+async def delete(session: str, *, sure: bool) -> int:
+    async with opened() as live:
+        session_id = await find_session(live, session)
+        title = visible((await live.session(session_id)).title or "(untitled)")
+        if not sure:
+            if not sys.stdin.isatty():
+                sys.stderr.write("pilotfish: say --yes to delete without being asked\n")
+                return 2
+            sys.stderr.write(f"Delete {title} for good? [y/N] ")
+            if sys.stdin.readline().strip().lower() != "y":
+                return 1
+        await live.delete(session_id)
+    Console().print(f"Deleted {title}")
+    return 0
+
+
+async def print_audit(session: str, *, verify: bool) -> int:
+    console = Console(highlight=False, soft_wrap=True)
+    async with opened() as live:
+        session_id = await find_session(live, session)
+        heads = await live.ledger.heads(session_id)
+        entries = await live.ledger.history(session_id)
+    records = [entry.record for entry in entries if isinstance(entry.record, ApprovalRecord)]
+    for record in records:
+        when = datetime.fromtimestamp(record.timestamp, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        by = f"{record.by}{f' ({record.option_id})' if record.option_id else ''}"
+        rule = f" · rule: {record.rule}" if record.rule else ""
+        line = f"{when}  {record.decision:<5} {record.tool:<14} by {by} · {record.reason}{rule} · {record.digest[:12]}"
+        console.print(Text(visible(line)))
+    if not verify:
+        return 0
+    faults = verify_chain(records, heads.audit_hash)
+    for fault in faults:
+        console.print(Text(visible(str(fault)), style="red"))
+    console.print(f"{len(records)} decisions, {'the chain holds' if not faults else f'{len(faults)} fault(s)'}")
+    return 1 if faults else 0

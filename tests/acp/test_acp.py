@@ -1,0 +1,116 @@
+"""The ACP face, driven by the SDK's own client over a real process's stdio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from tests.support.provider import Answer, Gate, Provider, Text, call, say, serve
+from tests.support.provider_script import Reply
+
+import acp
+from acp import schema
+
+
+class Person:
+    """A client that keeps what it hears and answers permissions by kind."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.updates: list[Any] = []
+        self.asked: list[str] = []
+
+    async def request_permission(
+        self, session_id: str, tool_call: schema.ToolCallUpdate, options: Sequence[Any], **_: Any
+    ) -> schema.RequestPermissionResponse:
+        self.asked.append(tool_call.title or "")
+        if (tool_call.title or "").startswith("Trust "):
+            chosen = options[0].option_id
+        else:
+            chosen = next(option.option_id for option in options if option.kind == self.answer)
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=chosen))
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update)
+
+    def text(self) -> str:
+        return "".join(
+            update.content.text
+            for update in self.updates
+            if isinstance(update, schema.AgentMessageChunk) and isinstance(update.content, schema.TextContentBlock)
+        )
+
+
+@asynccontextmanager
+async def connected(
+    tmp_path: Path, *replies: Answer, answer: str = "allow_once"
+) -> AsyncGenerator[tuple[Any, Person, Provider, str]]:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    person = Person(answer)
+    async with serve(*replies) as provider:
+        environment = {
+            **os.environ,
+            "PILOTFISH_MODEL": "openai-chat:scripted",
+            "PILOTFISH_BASE_URL": provider.openai_url,
+            "OPENAI_API_KEY": "test-key",
+            "PILOTFISH_STORAGE": str(tmp_path / "store"),
+            "PILOTFISH_CONFIG": str(tmp_path / "config.toml"),
+            "PILOTFISH_LOG": str(tmp_path / "log"),
+        }
+        async with acp.spawn_agent_process(
+            cast("acp.Client", person), sys.executable, "-m", "pilotfish", "acp", env=environment, cwd=folder
+        ) as (connection, _):
+            await connection.initialize(protocol_version=1)
+            session = await connection.new_session(cwd=str(folder), mcp_servers=[])
+            yield connection, person, provider, session.session_id
+
+
+async def test_a_prompt_streams_asks_runs_and_ends(tmp_path: Path) -> None:
+    async with connected(tmp_path, call("bash", command="touch made"), say("do", "ne")) as (agent, person, _, session):
+        answer = await agent.prompt(session_id=session, prompt=[acp.text_block("go")])
+        assert answer.stop_reason == "end_turn"
+        assert person.text() == "done"
+        assert person.asked[1:] == ["Run touch made"]
+        assert (tmp_path / "work" / "made").exists()
+        statuses = [getattr(update, "status", None) for update in person.updates if hasattr(update, "tool_call_id")]
+        assert statuses[-1] == "completed"
+
+
+async def test_a_rejection_reaches_the_model_and_nothing_runs(tmp_path: Path) -> None:
+    replies = (call("bash", command="touch made"), say("fine"))
+    async with connected(tmp_path, *replies, answer="reject_once") as (agent, _, provider, session):
+        assert (await agent.prompt(session_id=session, prompt=[acp.text_block("go")])).stop_reason == "end_turn"
+        assert not (tmp_path / "work" / "made").exists()
+        assert "denied" in str(provider.requests[1].body)
+
+
+async def test_cancel_ends_the_turn(tmp_path: Path) -> None:
+    async with connected(tmp_path, Reply(parts=(Text("half"), Gate()))) as (agent, person, _, session):
+        running = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("go")]))
+        while not person.text():
+            await asyncio.sleep(0.01)
+        await agent.cancel(session_id=session)
+        assert (await running).stop_reason == "cancelled"
+
+
+async def test_sessions_are_listed_and_loaded_with_their_transcript(tmp_path: Path) -> None:
+    async with connected(tmp_path, say("hello there")) as (agent, person, _, session):
+        await agent.prompt(session_id=session, prompt=[acp.text_block("hi")])
+        listed = await agent.list_sessions()
+        assert [(found.session_id, found.title) for found in listed.sessions] == [(session, "hi")]
+        person.updates.clear()
+        await agent.load_session(cwd=str(tmp_path / "work"), session_id=session, mcp_servers=[])
+        assert person.text() == "hello there"
+
+
+async def test_an_unknown_session_is_a_clear_error(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (agent, _, _, _):
+        with pytest.raises(acp.RequestError, match="no session"):
+            await agent.prompt(session_id="nonsense", prompt=[acp.text_block("hi")])
