@@ -1,0 +1,120 @@
+"""Clients that share no code with us: npm's vscode-jsonrpc, and Neovim with nothing but an LSP configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.client import environment
+from tests.support.provider import Reply, call, say, serve
+from tests.support.served import Scripts
+
+HERE = Path(__file__).parent
+NODE = HERE / "node"
+
+
+@contextlib.asynccontextmanager
+async def provided(home: Path, **scripts: list[Reply]) -> AsyncGenerator[dict[str, str]]:
+    """An environment whose model follows these scripts."""
+    script = Scripts()
+    for name, replies in scripts.items():
+        script.add(name, *replies)
+    async with serve(otherwise=script) as provider:
+        model = {"PILOTFISH_MODEL": "openai-chat:scripted", "PILOTFISH_BASE_URL": provider.openai_url}
+        yield environment(home, OPENAI_API_KEY="sk-scripted", **model)
+
+
+def edit(path: str, old: str, new: str) -> list[Reply]:
+    edits = [{"old_string": old, "new_string": new}]
+    return [call("read_file", path=path), call("update_file", path=path, edits=edits), say("It is ", "mended.")]
+
+
+async def run(command: list[str], environ: dict[str, str], cwd: Path, timeout: float = 90.0) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environ, cwd=cwd, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+    )
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), timeout)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return output.decode()
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed")
+    if not (NODE / "node_modules" / "vscode-jsonrpc").is_dir():
+        npm = shutil.which("npm")
+        done = npm and subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=NODE, timeout=100)
+        if not done or done.returncode:
+            pytest.skip("vscode-jsonrpc cannot be installed here")
+    return found
+
+
+async def test_vscode_jsonrpc_gets_the_stream_the_question_the_edit_and_the_cancel(tmp_path: Path, node: str):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "greeting.txt").write_text("on disk\n")
+    slow = [say("on ", "and ", "on ", end="stall")]
+    async with provided(tmp_path / "home", edit=edit("greeting.txt", "Helo", "Hello"), slow=slow) as environ:
+        command = [node, str(NODE / "client.mjs"), str(folder), sys.executable, "-m", "pilotfish", "serve", "--stdio"]
+        seen: dict[str, Any] = json.loads(await run(command, environ, NODE))
+    before = "Helo wörld 😀, said the unsaved buffer\n"
+    after = before.replace("Helo", "Hello")
+    assert seen == {
+        "version": 1,
+        "edited": "end_turn",
+        "cancelled": "cancelled",
+        "text": after,
+        "edits": 1,
+        "approvals": [["diff", before, after]],
+        "resolved": ["allow_once"],
+        "inOrder": True,
+        "said": "It is mended.",
+        "kept": "It is mended.",
+        "refused": {"code": -32602, "data": {"field": "sessionId"}},
+        "errors": [],
+        "code": 0,
+    }
+    assert (folder / "greeting.txt").read_text() == "on disk\n"
+
+
+async def test_neovim_runs_a_prompt_on_a_selection_with_no_plugin(tmp_path: Path):
+    nvim = shutil.which("nvim")
+    if nvim is None:
+        pytest.skip("nvim is not installed")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "greeting.py").write_text("on disk\n")
+    slow = [say("on ", "and ", "on ", end="stall")]
+    async with provided(tmp_path / "home", edit=edit("greeting.py", "Helo", "Hello"), slow=slow) as environ:
+        environ |= {
+            "PILOTFISH_COMMAND": f"{sys.executable} -m pilotfish serve",
+            "PILOTFISH_FOLDER": str(folder),
+            "PILOTFISH_FILE": str(folder / "greeting.py"),
+            "PILOTFISH_RESULT": str(tmp_path / "seen.json"),
+        }
+        await run([nvim, "--headless", "-u", "NONE", "-n", "-S", str(HERE / "nvim.lua")], environ, folder)
+        seen: dict[str, Any] = json.loads((tmp_path / "seen.json").read_text())
+    before = ["def greet():", '    return "Helo wörld 😀"  # not saved']
+    assert seen["errors"] == []
+    assert seen["edited"] == [line.replace("Helo", "Hello") for line in before]
+    assert seen["undone"] == before
+    assert seen["messages"] == ["It is mended.", "Stopped."]
+    assert seen["asked"][0].startswith("Do you trust the folder work?")
+    assert seen["asked"][1].startswith("Edit greeting.py?")
+    assert seen["progress"].count("begin") == seen["progress"].count("end") >= 2
+    assert "Explain with Pilotfish" in seen["actions"]
+    assert (folder / "greeting.py").read_text() == "on disk\n"
