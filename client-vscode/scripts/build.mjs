@@ -1,0 +1,52 @@
+// Bundles the extension (Node, CommonJS) and the webview (browser) into dist/.
+import { cp, mkdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import esbuild from 'esbuild';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
+const production = process.argv.includes('--production');
+const watch = process.argv.includes('--watch');
+
+const shared = {
+  absWorkingDir: root,
+  bundle: true,
+  minify: production,
+  sourcemap: !production,
+  logLevel: 'warning',
+  legalComments: 'linked',
+};
+const builds = [
+  {
+    ...shared,
+    entryPoints: { extension: 'src/extension.ts' },
+    outExtension: { '.js': '.cjs' },
+    outdir: 'dist',
+    platform: 'node',
+    format: 'cjs',
+    target: 'node20',
+    external: ['vscode'],
+    mainFields: ['module', 'main'],
+  },
+  {
+    ...shared,
+    entryPoints: { webview: 'webview/main.tsx', style: 'webview/style.css' },
+    outdir: 'dist',
+    platform: 'browser',
+    format: 'iife',
+    target: 'chrome128',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    external: ['*.ttf'],
+    loader: { '.ttf': 'copy' },
+  },
+];
+
+if (production) await rm(path.join(root, 'dist'), { recursive: true, force: true });
+await mkdir(path.join(root, 'dist'), { recursive: true });
+await cp(path.join(root, 'node_modules/@vscode/codicons/dist/codicon.ttf'), path.join(root, 'dist/codicon.ttf'));
+if (watch) {
+  for (const build of builds) await (await esbuild.context(build)).watch();
+} else {
+  await Promise.all(builds.map((build) => esbuild.build(build)));
+}

@@ -1,0 +1,124 @@
+/** The open questions. Card, dock, lens, notification, badge and status item all show what stands here, and the first
+ * valid answer, from whichever, is the answer. */
+
+import * as vscode from 'vscode';
+import { ResponseError } from 'vscode-languageclient/node';
+import type { Connection } from './connection.ts';
+import { type ApprovalAnswer, type ApprovalRequest, type ApprovalResolved, ErrorCode } from './protocol.gen.ts';
+
+/** A card must have been in sight this long before a key may answer it, in ms. */
+const DEAF = 500;
+
+interface Held {
+  request: ApprovalRequest;
+  at: number;
+  /** answers the server's own request; absent: the question is known from a transcript only */
+  reply?: (answer: ApprovalAnswer) => void;
+}
+
+export class Approvals implements vscode.Disposable {
+  private readonly held = new Map<string, Held>();
+  private inSight = new Map<string, number>();
+  private readonly asked = new vscode.EventEmitter<ApprovalRequest>();
+  private readonly over = new vscode.EventEmitter<ApprovalResolved>();
+  private readonly changed = new vscode.EventEmitter<void>();
+  readonly onDidAsk = this.asked.event;
+  readonly onDidResolve = this.over.event;
+  readonly onDidChange = this.changed.event;
+
+  constructor(private readonly connection: Connection) {
+    connection.answer('pilotfish/approval/request', (request, token) => this.ask(request, token));
+    connection.on('pilotfish/approval/resolved', (resolved) => this.resolve(resolved));
+  }
+
+  /** Oldest first. */
+  get open(): readonly ApprovalRequest[] {
+    return [...this.held.values()].map((held) => held.request);
+  }
+
+  find(approvalId: string): ApprovalRequest | undefined {
+    return this.held.get(approvalId)?.request;
+  }
+
+  isInSight(approvalId: string): boolean {
+    return this.inSight.has(approvalId);
+  }
+
+  /** Whether a key may answer it: its card is in sight, and has been for a moment. */
+  hearsKeys(approvalId: string): boolean {
+    const since = this.inSight.get(approvalId);
+    return since !== undefined && Date.now() - since >= DEAF;
+  }
+
+  /** The chat says which cards a person can see. */
+  setInSight(approvalIds: readonly string[]): void {
+    this.inSight = new Map(approvalIds.map((id) => [id, this.inSight.get(id) ?? Date.now()]));
+  }
+
+  /** Questions found in a transcript that no request of the server's holds here. */
+  adopt(requests: readonly ApprovalRequest[]): void {
+    for (const request of requests) {
+      if (this.held.has(request.approvalId)) continue;
+      this.held.set(request.approvalId, { request, at: Date.now() });
+      this.changed.fire();
+    }
+  }
+
+  /** Whether this was the answer. A late one says so, and does nothing. */
+  async answer(approvalId: string, answer: ApprovalAnswer): Promise<boolean> {
+    const held = this.held.get(approvalId);
+    if (!held) {
+      void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: already answered'), 5000);
+      return false;
+    }
+    const { sessionId } = held.request;
+    this.drop({ approvalId, sessionId, optionId: answer.optionId, by: 'client' });
+    if (held.reply) {
+      held.reply(answer);
+      return true;
+    }
+    const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...answer });
+    return accepted;
+  }
+
+  /** The server is gone, and its questions with it. */
+  clear(): void {
+    for (const { request } of [...this.held.values()]) {
+      this.drop({ approvalId: request.approvalId, sessionId: request.sessionId, optionId: 'cancelled', by: 'server' });
+    }
+  }
+
+  dispose(): void {
+    this.asked.dispose();
+    this.over.dispose();
+    this.changed.dispose();
+  }
+
+  private ask(request: ApprovalRequest, token: vscode.CancellationToken): Promise<ApprovalAnswer> {
+    return new Promise((reply, reject) => {
+      this.held.set(request.approvalId, { request, at: Date.now(), reply });
+      token.onCancellationRequested(() => {
+        this.resolve({
+          approvalId: request.approvalId,
+          sessionId: request.sessionId,
+          optionId: 'cancelled',
+          by: 'server',
+        });
+        reject(new ResponseError(ErrorCode.cancelled, 'cancelled'));
+      });
+      this.asked.fire(request);
+      this.changed.fire();
+    });
+  }
+
+  private resolve(resolved: ApprovalResolved): void {
+    if (this.held.has(resolved.approvalId)) this.drop(resolved);
+  }
+
+  private drop(resolved: ApprovalResolved): void {
+    this.held.delete(resolved.approvalId);
+    this.inSight.delete(resolved.approvalId);
+    this.over.fire(resolved);
+    this.changed.fire();
+  }
+}

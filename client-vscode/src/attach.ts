@@ -1,0 +1,61 @@
+/** Parts of the workspace as attachments of a prompt. */
+
+import * as vscode from 'vscode';
+import type { Chip } from '../webview/messages.ts';
+import { rangeOf } from './editor.ts';
+import type { ContentBlock } from './protocol.gen.ts';
+
+/** The selection, or undefined when there is none. What stands in no file is sent with its text. */
+export function selectionChip(editor: vscode.TextEditor | undefined): Chip | undefined {
+  if (!editor || editor.selection.isEmpty) return undefined;
+  const { document, selection } = editor;
+  const lines = `${selection.start.line + 1}–${selection.end.line + 1}`;
+  const name = vscode.workspace.asRelativePath(document.uri);
+  const text = document.uri.scheme === 'file' ? {} : { text: document.getText(selection) };
+  return {
+    id: `${document.uri.toString()}#${lines}`,
+    label: `${name.split('/').at(-1)}:${lines}`,
+    detail: name,
+    icon: 'selection',
+    block: { type: 'resource', uri: document.uri.toString(), range: rangeOf(selection), ...text },
+  };
+}
+
+export async function fileChip(uri: vscode.Uri): Promise<Chip> {
+  const stat = await Promise.resolve(vscode.workspace.fs.stat(uri)).catch(() => undefined);
+  const folder = stat !== undefined && (stat.type & vscode.FileType.Directory) !== 0;
+  const name = vscode.workspace.asRelativePath(uri);
+  return {
+    id: uri.toString(),
+    label: name.split('/').at(-1) ?? name,
+    detail: name,
+    icon: folder ? 'folder' : 'file',
+    block: { type: 'resource', uri: uri.toString() },
+  };
+}
+
+export function documentChip(document: vscode.TextDocument): Chip {
+  const name = vscode.workspace.asRelativePath(document.uri);
+  const text = document.uri.scheme === 'file' ? {} : { text: document.getText() };
+  const block: ContentBlock = { type: 'resource', uri: document.uri.toString(), ...text };
+  return { id: document.uri.toString(), label: name.split('/').at(-1) ?? name, detail: name, icon: 'file', block };
+}
+
+/** Problems the language servers report, each with its place. */
+export function problemChips(uri: vscode.Uri, diagnostics: readonly vscode.Diagnostic[]): readonly Chip[] {
+  return diagnostics.slice(0, 20).map((diagnostic, index) => ({
+    id: `${uri.toString()}!${index}!${diagnostic.range.start.line}`,
+    label: diagnostic.message.split('\n', 1)[0] ?? '',
+    icon: 'problem',
+    block: {
+      type: 'diagnostic',
+      uri: uri.toString(),
+      diagnostic: {
+        range: rangeOf(diagnostic.range),
+        message: diagnostic.message,
+        severity: diagnostic.severity + 1,
+        ...(diagnostic.source !== undefined && { source: diagnostic.source }),
+      },
+    },
+  }));
+}

@@ -1,0 +1,99 @@
+/** Puts the parts together, and nothing else. */
+
+import * as vscode from 'vscode';
+import { Approvals } from './approvals.ts';
+import { CHAT_VIEWS, Chat } from './chat.ts';
+import { fromView, type Rooms, registerCommands, showQuestion } from './commands.ts';
+import { Connection } from './connection.ts';
+import { Drafts } from './drafts.ts';
+import { serveEditor } from './editor.ts';
+import { Models } from './models.ts';
+import { Notifications } from './notifications.ts';
+import { Proposals } from './proposals.ts';
+import type { OptionId } from './protocol.gen.ts';
+import { Server } from './server.ts';
+import { Sessions } from './sessions.ts';
+import { wireSettings } from './settings.ts';
+import { Status } from './status.ts';
+
+let server: Server | undefined;
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  const log = vscode.window.createOutputChannel('Pilotfish', { log: true });
+  void vscode.commands.executeCommand(
+    'setContext',
+    'pilotfish.noSecondarySideBar',
+    !hasSecondarySideBar(vscode.version),
+  );
+  const connection = new Connection();
+  const approvals = new Approvals(connection);
+  const proposals = new Proposals(approvals);
+  const running = new Server(context, connection, log, {
+    workspace: {
+      configuration: () => [wireSettings()],
+      didChangeConfiguration: async () => {
+        await running.languageClient?.sendNotification('workspace/didChangeConfiguration', {
+          settings: { pilotfish: wireSettings() },
+        });
+      },
+    },
+    // Lenses of the server run here, so that every surface gives its answer through the same door.
+    executeCommand: async (command, args: { approvalId: string; optionId: OptionId }[], next) => {
+      const [said] = args;
+      if (command === 'pilotfish.approve' && said)
+        return approvals.answer(said.approvalId, { optionId: said.optionId });
+      if (command === 'pilotfish.preview' && said) return proposals.showQuestion(said.approvalId, 0, false);
+      return next(command, args);
+    },
+  });
+  server = running;
+  const sessions = new Sessions(connection, approvals);
+  const drafts = new Drafts(context.workspaceState);
+  const chat = new Chat(context, connection, running, approvals, sessions, drafts, log, (message) =>
+    fromView(rooms, message),
+  );
+  const models = new Models(context, connection, chat);
+  const rooms: Rooms = { connection, server: running, chat, approvals, proposals, sessions, models, log };
+  serveEditor(connection, proposals, () => running.languageClient);
+  context.subscriptions.push(
+    log,
+    running,
+    sessions,
+    approvals,
+    proposals,
+    new Status(running, chat, approvals),
+    new Notifications(approvals, (approvalId) => void showQuestion(rooms, approvalId)),
+    ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, chat)),
+    ...registerCommands(rooms),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => {
+      connection.notify('pilotfish/trust/changed', { trusted: true });
+      chat.post({ type: 'trusted', trusted: true });
+    }),
+    vscode.workspace.onDidChangeConfiguration((event) => {
+      if (event.affectsConfiguration('pilotfish.server')) void running.restart();
+      if (event.affectsConfiguration('pilotfish.model') || event.affectsConfiguration('pilotfish.baseUrl'))
+        void models.refresh();
+    }),
+    chat.onDidChange(() => {
+      const model = chat.session?.model;
+      if (model !== undefined && model !== chat.model?.current)
+        void models.refresh().catch((error) => log.warn(String(error)));
+    }),
+    running.onDidChange((state) => {
+      void vscode.commands.executeCommand('setContext', 'pilotfish.ready', state.status === 'ready');
+      if (state.status !== 'ready') return;
+      Promise.all([models.connected(), chat.connected()]).catch((error) => log.error(String(error)));
+    }),
+  );
+  await running.start();
+}
+
+export async function deactivate(): Promise<void> {
+  await server?.stop();
+}
+
+/** The secondary side bar takes containers since 1.106; before that, the activity bar has ours. */
+function hasSecondarySideBar(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  return major > 1 || minor >= 106;
+}

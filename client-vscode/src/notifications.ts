@@ -1,0 +1,86 @@
+/** Notifications for questions nobody can see. A shortcut, never the authority: dismissing one answers nothing. */
+
+import * as vscode from 'vscode';
+import { escaped, questionTitle } from '../webview/words.ts';
+import type { Approvals } from './approvals.ts';
+import type { ApprovalRequest } from './protocol.gen.ts';
+
+/** Questions that come together are told together, in ms. */
+const TOGETHER = 800;
+/** What can be judged in one line may be allowed from one. */
+const ONE_LINE = 120;
+
+/** What a notification about one question says, and whether it may offer to allow it. */
+export function notificationFor(request: ApprovalRequest): { message: string; allow: boolean } {
+  const title = questionTitle(request.call);
+  const { preview } = request;
+  const whole = preview.kind === 'command' ? preview.command : request.call.title;
+  const plain = escaped(whole) === whole && !whole.includes('\n');
+  const fits = title.length <= ONE_LINE && whole.length <= ONE_LINE;
+  const message = title.length > ONE_LINE ? `${title.slice(0, ONE_LINE - 1)}…` : title;
+  return { message, allow: plain && fits };
+}
+
+export class Notifications implements vscode.Disposable {
+  private fresh: string[] = [];
+  private timer: NodeJS.Timeout | undefined;
+  private readonly subscription: vscode.Disposable;
+
+  constructor(
+    private readonly approvals: Approvals,
+    private readonly show: (approvalId: string) => void,
+  ) {
+    this.subscription = approvals.onDidAsk((request) => this.noted(request.approvalId));
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    this.subscription.dispose();
+  }
+
+  private noted(approvalId: string): void {
+    this.fresh.push(approvalId);
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      const unseen = this.fresh.filter((id) => this.approvals.find(id) && !this.approvals.isInSight(id));
+      this.fresh = [];
+      if (vscode.workspace.getConfiguration('pilotfish').get('notify') === 'never') return;
+      if (unseen.length > 1) void this.tellMany(unseen);
+      else if (unseen[0] !== undefined) void this.tellOne(unseen[0]);
+    }, TOGETHER);
+  }
+
+  private async tellOne(approvalId: string): Promise<void> {
+    const request = this.approvals.find(approvalId);
+    if (!request) return;
+    const { message, allow } = notificationFor(request);
+    const words = { allow: vscode.l10n.t('Allow'), deny: vscode.l10n.t('Deny'), show: vscode.l10n.t('Show') };
+    const buttons = allow ? [words.allow, words.deny, words.show] : [words.show, words.deny];
+    const pressed = await vscode.window.showInformationMessage(`Pilotfish: ${message}`, ...buttons);
+    if (pressed === words.allow) await this.answer(approvalId, 'allow_once');
+    else if (pressed === words.deny) await this.answer(approvalId, 'reject');
+    else if (pressed === words.show) this.show(approvalId);
+  }
+
+  private async tellMany(approvalIds: readonly string[]): Promise<void> {
+    const review = vscode.l10n.t('Review');
+    const never = vscode.l10n.t("Don't Notify");
+    const message = vscode.l10n.t('Pilotfish: {0} approvals waiting', approvalIds.length);
+    const pressed = await vscode.window.showInformationMessage(message, review, never);
+    if (pressed === never) {
+      await vscode.workspace.getConfiguration('pilotfish').update('notify', 'never', vscode.ConfigurationTarget.Global);
+    } else if (pressed === review) {
+      const next = approvalIds.find((id) => this.approvals.find(id)) ?? this.approvals.open[0]?.approvalId;
+      if (next !== undefined) this.show(next);
+      else void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
+    }
+  }
+
+  private async answer(approvalId: string, optionId: 'allow_once' | 'reject'): Promise<void> {
+    if (!this.approvals.find(approvalId)) {
+      void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
+      return;
+    }
+    await this.approvals.answer(approvalId, { optionId });
+  }
+}

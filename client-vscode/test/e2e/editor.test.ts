@@ -1,0 +1,245 @@
+/** The editor's side: light bulb, unsaved text, attachments, pickers, themes. Numbers name points of the UX checklist. */
+
+import assert from 'node:assert/strict';
+import { story } from './support/story.ts';
+import type { World } from './support/world.ts';
+
+const ask = async (world: World, text: string) => {
+  await world.workbench.chat.locator('#prompt').fill(text);
+  await world.workbench.chat.locator('#prompt').press('Enter');
+};
+const ended = (world: World, n: number) =>
+  world.workbench.chat
+    .locator('.turn-end')
+    .nth(n - 1)
+    .waitFor();
+
+const THEME_CLASS = { dark: 'vs-dark', light: 'vs', 'hc-dark': 'hc-black', 'hc-light': 'hc-light' };
+
+const ANSWER = `\`is_logged_in\` took **any** token for a login. It looks at \`valid\` now, see \`src/auth.py:13\`:
+
+\`\`\`python
+def is_logged_in(token: Token | None) -> bool:
+    # a token that was revoked is no login
+    return token is not None and token.valid
+\`\`\`
+
+| check | before | now |
+| --- | --- | --- |
+| no token | no | no |
+| revoked token | **yes** | no |
+`;
+
+story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
+  step('a code action on a diagnostic starts a turn', async (world) => {
+    const { chat, page } = world.workbench;
+    await world.workbench.open(world.folder);
+    await world.workbench.openFile('settings.json');
+    await page.locator('.squiggly-warning').first().waitFor();
+    await page.locator('.monaco-editor .view-line', { hasText: 'retries' }).nth(1).click();
+    await page.keyboard.press('End');
+    await page.keyboard.press('Home');
+    await page.locator('[class*="codicon-light-bulb"], [class*="lightbulb"]').first().waitFor();
+    const fix = page.locator('.action-widget .monaco-list-row', { hasText: /Fix .*with Pilotfish/ });
+    for (let press = 0; press < 5; press += 1) {
+      await page.keyboard.press('Control+.');
+      if (
+        await fix
+          .first()
+          .waitFor({ timeout: 4000 })
+          .then(
+            () => true,
+            () => false,
+          )
+      )
+        break;
+      await page.keyboard.press('Escape');
+    }
+    await world.workbench.shot('30-light-bulb');
+    await world.provider.script(
+      {
+        calls: [
+          {
+            name: 'update_file',
+            args: { path: 'settings.json', edits: [{ old_string: '  "retries": 3,\n', new_string: '' }] },
+          },
+        ],
+      },
+      { text: 'The key stood there twice; the last one counted, and it stays.' },
+    );
+    await fix.first().click();
+    await chat.locator('.card.approval').waitFor();
+    assert.match((await world.provider.requests()).at(-1) ?? '', /Duplicate object key/);
+    await page.waitForTimeout(700);
+    await world.workbench.shot('31-fix');
+    await chat.getByRole('button', { name: 'Allow', exact: true }).click();
+    await ended(world, 1);
+  });
+
+  step('unsaved text is seen, edited around, and kept', async (world) => {
+    const { chat, page } = world.workbench;
+    await world.workbench.openFile('auth.py');
+    await page.locator('.monaco-editor .view-line', { hasText: 'from dataclasses' }).first().click();
+    await page.keyboard.press('Control+Home');
+    await page.keyboard.type('# my unsaved note\n');
+    await world.workbench.command('Pilotfish: Open Chat');
+    await world.provider.script(
+      {
+        calls: [
+          { name: 'read_file', args: { path: 'src/auth.py' } },
+          { name: 'list_dir', args: { path: 'src' } },
+          { name: 'grep', args: { pattern: 'Token' } },
+        ],
+      },
+      {
+        calls: [
+          {
+            name: 'update_file',
+            args: {
+              path: 'src/auth.py',
+              edits: [
+                {
+                  old_string: '    if token:\n        return True\n    return False',
+                  new_string: '    return token is not None and token.valid',
+                },
+              ],
+            },
+          },
+        ],
+      },
+      { text: ANSWER, usage: { input: 9_000, output: 400 } },
+    );
+    await ask(world, 'Make the login check look at the token’s validity');
+    await chat.locator('.card.approval').waitFor();
+    assert.match((await world.provider.requests()).at(-1) ?? '', /my unsaved note/);
+    await page.waitForTimeout(700);
+    await world.workbench.shot('32-beside-unsaved-text');
+    await chat.getByRole('button', { name: 'Allow', exact: true }).click();
+    await ended(world, 2);
+    await page.locator('.monaco-editor .view-line', { hasText: 'my unsaved note' }).first().waitFor();
+    await page.locator('.monaco-editor .view-line', { hasText: 'token.valid' }).first().waitFor();
+    await page.locator('.tab.dirty', { hasText: 'auth.py' }).waitFor();
+    assert.doesNotMatch(await world.read('src/auth.py'), /my unsaved note/);
+    await world.workbench.shot('33-kept');
+  });
+
+  step('36: undo of a turn does not touch what a person wrote there since', async (world) => {
+    const { chat, page } = world.workbench;
+    await page.locator('.monaco-editor .view-line', { hasText: 'token.valid' }).first().click();
+    await page.keyboard.press('End');
+    await page.keyboard.type('  # checked by hand');
+    await chat.getByRole('button', { name: 'Undo turn' }).last().click();
+    await chat.locator('.conflicts').or(chat.getByText('Turn undone')).first().waitFor();
+    await page.locator('.monaco-editor .view-line', { hasText: 'checked by hand' }).first().waitFor();
+    await page.locator('.monaco-editor .view-line', { hasText: 'my unsaved note' }).first().waitFor();
+    await world.workbench.shot('34-undo-conflict');
+  });
+
+  step('a selection is attached, and a mention completed', async (world) => {
+    const { chat, page } = world.workbench;
+    await page.locator('.monaco-editor .view-line', { hasText: 'class Token' }).first().click();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('Shift+ArrowDown');
+    await page.keyboard.press('Shift+ArrowDown');
+    await world.workbench.command('Pilotfish: Attach Selection');
+    await chat.locator('.chips .chip', { hasText: 'auth.py:' }).waitFor();
+    await chat.locator('#prompt').pressSequentially('Compare with @token');
+    await chat.locator('.popover .offer', { hasText: 'token_store.py' }).first().waitFor();
+    await world.workbench.shot('35-attached');
+    await page.keyboard.press('Enter');
+    assert.equal(await chat.locator('#prompt').inputValue(), 'Compare with @src/token_store.py ');
+    await world.provider.script({ text: 'They have nothing in common.' });
+    await page.keyboard.press('Enter');
+    await ended(world, 3);
+    const request = (await world.provider.requests()).at(-1) ?? '';
+    assert.match(request, /TOKENS = /);
+    assert.match(request, /class Token/);
+  });
+
+  step('queue and steer while a turn runs (34, 35)', async (world) => {
+    const { chat, page } = world.workbench;
+    await world.provider.script({ text: 'working on it ', times: 60, delay: 0.1 });
+    await ask(world, 'A long one');
+    await chat.getByText('working on it').first().waitFor();
+    await ask(world, 'Then this');
+    await chat.locator('.queue li', { hasText: 'Then this' }).waitFor();
+    await world.workbench.shot('36-queued');
+    await chat.locator('#prompt').focus();
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    await chat.locator('.ending', { hasText: 'Stopped' }).last().waitFor();
+    await page.waitForTimeout(500);
+    assert.equal(await chat.locator('.queue li', { hasText: 'Then this' }).count(), 1);
+    await chat.locator('.queue li').first().getByRole('button', { name: 'Delete' }).click();
+    await chat.locator('.queue').waitFor({ state: 'detached' });
+  });
+
+  step('a steered prompt is read at the next step, and is part of the turn after a reload too', async (world) => {
+    const { chat, page } = world.workbench;
+    await world.provider.script(
+      { calls: [{ name: 'read_file', args: { path: 'README.md' } }], wait: 2 },
+      { text: 'In French, then: une petite boutique.', wait: 1 },
+    );
+    await ask(world, 'Translate the README');
+    await chat.locator('.working').waitFor();
+    await chat.locator('#prompt').fill('Into French');
+    await chat.locator('#prompt').press('Control+Enter');
+    await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await chat.locator('.steer', { hasText: 'Into French' }).waitFor();
+    await chat.getByText('une petite boutique').waitFor();
+    assert.match((await world.provider.requests()).at(-1) ?? '', /Into French/);
+    await world.workbench.shot('36-steered');
+    await page.waitForTimeout(300);
+    assert.equal(await chat.locator('.queue').count(), 0);
+  });
+
+  step('the model and the mode are picked natively, and the status menu has everything', async (world) => {
+    const { chat, page } = world.workbench;
+    await chat.locator('.picker.model').click();
+    await page.locator('.quick-input-list .monaco-list-row').first().waitFor();
+    await page.waitForTimeout(500);
+    await world.workbench.shot('37-models');
+    await page.keyboard.press('Escape');
+    await chat.locator('.picker.mode').click();
+    await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Plan only' }).click();
+    await chat.locator('.picker.mode', { hasText: 'Plan only' }).waitFor();
+    await world.workbench.statusItem.click();
+    await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Restart server' }).waitFor();
+    await page.waitForTimeout(500);
+    await world.workbench.shot('38-menu');
+    await page.keyboard.press('Escape');
+  });
+
+  step('every theme, and narrow (39, 44)', async (world) => {
+    const { chat, page } = world.workbench;
+    await chat.locator('.transcript').focus();
+    await page.keyboard.press('Alt+ArrowUp');
+    await page.keyboard.press('Alt+ArrowUp');
+    for (const [name, theme] of [
+      ['dark', 'Dark 2026'],
+      ['hc-dark', 'Dark High Contrast'],
+      ['hc-light', 'Light High Contrast'],
+      ['light', 'Light 2026'],
+    ] as const) {
+      await page.keyboard.press('Control+K');
+      await page.keyboard.press('Control+T');
+      await page.locator('.quick-input-widget input').first().fill(theme);
+      await page.locator('.quick-input-list .monaco-list-row', { hasText: theme }).first().click();
+      await page.locator(`.monaco-workbench.${THEME_CLASS[name]}`).first().waitFor();
+      await page.waitForTimeout(800);
+      await world.workbench.shot(`39-theme-${name}`);
+    }
+    assert.equal(await chat.locator('html').evaluate((root) => root.scrollWidth > window.innerWidth), false);
+  });
+
+  step('a crash is said, and the session comes back', async (world) => {
+    const { chat } = world.workbench;
+    await world.killServer();
+    await chat.getByText('Pilotfish restarted').waitFor();
+    await chat.locator('.turn').first().waitFor();
+    await world.workbench.shot('40-crashed');
+    await world.provider.script({ text: 'Here again.' });
+    await ask(world, 'Still there?');
+    await chat.getByText('Here again.').waitFor();
+  });
+});

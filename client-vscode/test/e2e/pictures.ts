@@ -1,0 +1,129 @@
+/** The pictures of the READMEs, taken from a real VS Code: `npm run pictures`, into media/. */
+
+import path from 'node:path';
+import { CLIENT } from './support/vscode.ts';
+import { makeWorld, type World } from './support/world.ts';
+
+const CHECK = '    if token:\n        return True\n    return False';
+const FIXED =
+  '    if token is None or not token.valid:\n        return False\n    return token.expires > datetime.now()';
+const ANSWER = `\`is_logged_in\` took **any** token for a login, even one that was revoked. It looks at \`valid\` and \`expires\` now, see \`src/auth.py:13\`:
+
+\`\`\`python
+if token is None or not token.valid:
+    return False
+return token.expires > datetime.now()
+\`\`\`
+
+| token | before | now |
+| --- | --- | --- |
+| none | no | no |
+| revoked | **yes** | no |
+| expired | **yes** | no |
+`;
+
+const media = path.join(CLIENT, 'media');
+
+async function prepare(theme: string): Promise<World> {
+  const world = await makeWorld({
+    settings: { 'workbench.colorTheme': theme },
+    viewport: { width: 1200, height: 740 },
+  });
+  const { page, chat } = world.workbench;
+  await world.workbench.open(world.folder);
+  await world.workbench.openFile('auth.py');
+  await page.keyboard.press('Control+B');
+  await world.workbench.command('Pilotfish: Open Chat');
+  await chat.locator('#prompt').waitFor();
+  const sash = page.locator('.monaco-sash.vertical').last();
+  const box = await sash.boundingBox();
+  if (box) {
+    await page.mouse.move(box.x + box.width / 2, 400);
+    await page.mouse.down();
+    await page.mouse.move(box.x - 110, 400, { steps: 5 });
+    await page.mouse.up();
+    await page.mouse.move(500, 650);
+  }
+  return world;
+}
+
+async function work(world: World): Promise<void> {
+  const { chat } = world.workbench;
+  const steps = (done: number) =>
+    ['Find the check', 'Look at validity and expiry', 'Run the tests'].map((content, index) => ({
+      content,
+      status: index < done ? 'completed' : index === done ? 'in_progress' : 'pending',
+    }));
+  await world.provider.script(
+    {
+      thoughts: 'The check must look at the token itself.',
+      calls: [
+        { name: 'update_plan', args: { steps: steps(0) } },
+        { name: 'read_file', args: { path: 'src/auth.py' } },
+        { name: 'read_file', args: { path: 'src/token_store.py' } },
+        { name: 'grep', args: { pattern: 'is_logged_in' } },
+      ],
+      usage: { input: 6200, output: 180 },
+    },
+    {
+      calls: [
+        { name: 'update_plan', args: { steps: steps(1) } },
+        { name: 'update_file', args: { path: 'src/auth.py', edits: [{ old_string: CHECK, new_string: FIXED }] } },
+      ],
+      usage: { input: 8400, output: 260, cached: 6000 },
+    },
+    { calls: [{ name: 'update_plan', args: { steps: steps(3) } }] },
+    { text: ANSWER, usage: { input: 9100, output: 420, cached: 8000 } },
+  );
+  await chat.locator('#prompt').fill('A revoked token still counts as a login. Fix it.');
+  await chat.locator('#prompt').press('Enter');
+  await chat.locator('.card.approval').waitFor();
+  await world.workbench.page.waitForTimeout(800);
+}
+
+async function approve(world: World, name: string): Promise<void> {
+  const { page, chat } = world.workbench;
+  await chat.getByRole('button', { name: 'Open diff' }).click();
+  await page.locator('.tab', { hasText: 'proposed change' }).waitFor();
+  await page.waitForTimeout(1500);
+  await page.mouse.move(500, 650);
+  await page.screenshot({ path: path.join(media, `${name}.png`) });
+}
+
+async function answer(world: World, name: string): Promise<void> {
+  const { page, chat } = world.workbench;
+  await chat.getByRole('button', { name: 'Allow', exact: true }).click();
+  await chat.locator('.turn-end').first().waitFor();
+  await page.waitForTimeout(1000);
+  await page.mouse.move(500, 650);
+  await page.screenshot({ path: path.join(media, `${name}.png`) });
+}
+
+const dark = await prepare('Dark 2026');
+await work(dark);
+await approve(dark, 'diff');
+await answer(dark, 'answer');
+await dark.stop();
+
+const light = await prepare('Light 2026');
+await work(light);
+await light.workbench.page.locator('.codelens-decoration a', { hasText: 'Deny' }).waitFor();
+await light.workbench.page.waitForTimeout(500);
+await light.workbench.page.screenshot({ path: path.join(media, 'chat.png') });
+await light.workbench.chat.getByRole('button', { name: 'Allow', exact: true }).click();
+await light.workbench.chat.locator('.turn-end').first().waitFor();
+await light.provider.script(
+  { calls: [{ name: 'bash', args: { command: 'python -m pytest -q' } }], wait: 1.5 },
+  { text: 'All green.' },
+);
+await light.workbench.chat.locator('#prompt').fill('Run the tests');
+await light.workbench.chat.locator('#prompt').press('Enter');
+await light.workbench.page.keyboard.press('Control+Alt+B');
+await light.workbench.toast('Run python').waitFor();
+await light.workbench.page.locator('.notification-toast.notification-fade-in-done').first().waitFor();
+await light.workbench.page.waitForTimeout(500);
+await light.workbench.page.screenshot({
+  path: path.join(media, 'notification.png'),
+  clip: { x: 400, y: 400, width: 800, height: 340 },
+});
+await light.stop();

@@ -1,0 +1,35 @@
+/** Tests that build on each other: the first that fails leaves a picture, and the rest are skipped. */
+
+import { after, before, describe, test } from 'node:test';
+import { makeWorld, type World, type WorldOptions } from './world.ts';
+
+export type Step = (name: string, run: (world: World) => Promise<void>) => void;
+
+export function story(name: string, options: WorldOptions, tell: (step: Step) => void): void {
+  describe(name, () => {
+    let world: World | undefined;
+    let failed = false;
+    let count = 0;
+    before(async () => {
+      world = await makeWorld(options);
+    });
+    after(() => world?.stop());
+    tell((title, run) => {
+      count += 1;
+      const shot = `failed-${name.replace(/\W+/g, '-')}-${count}`;
+      test(title, { timeout: 120_000 }, async (context) => {
+        if (failed || !world) {
+          context.skip('an earlier step failed');
+          return;
+        }
+        try {
+          await run(world);
+        } catch (error) {
+          failed = true;
+          await world.workbench.shot(shot).catch(() => {});
+          throw error;
+        }
+      });
+    });
+  });
+}

@@ -1,0 +1,108 @@
+/** Everything one e2e file needs: a workspace, the scripted provider, VS Code with our extension, and a browser. */
+
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { type Browser, openBrowser, Workbench } from './browser.ts';
+import { type Provider, startProvider } from './provider.ts';
+import { CLIENT, ROOT, startVscode, type Vscode } from './vscode.ts';
+
+export const VSIX = process.env.VSIX ?? path.join(CLIENT, 'pilotfish.vsix');
+
+export const AUTH = `from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass
+class Token:
+    user: str
+    expires: datetime
+    valid: bool = True
+
+
+def is_logged_in(token: Token | None) -> bool:
+    if token:
+        return True
+    return False
+
+
+def logout(token: Token) -> None:
+    token.valid = False
+`;
+
+export interface World {
+  folder: string;
+  provider: Provider;
+  vscode: Vscode;
+  browser: Browser;
+  workbench: Workbench;
+  /** the server's process ends as if it had crashed */
+  killServer(): Promise<void>;
+  read(name: string): Promise<string>;
+  write(name: string, text: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface WorldOptions {
+  settings?: Record<string, unknown>;
+  env?: Record<string, string>;
+  trust?: boolean;
+  viewport?: { width: number; height: number };
+}
+
+/** Ends the servers that keep their sessions in this folder, and no others. */
+async function killServers(storage: string): Promise<void> {
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const [command, environment] = await Promise.all(
+      ['cmdline', 'environ'].map((name) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '')),
+    );
+    if (command?.includes('\0serve') && environment?.includes(`PILOTFISH_STORAGE=${storage}\0`))
+      process.kill(Number(pid), 'SIGKILL');
+  }
+}
+
+export async function makeWorld(options: WorldOptions = {}): Promise<World> {
+  const base = await mkdtemp(path.join(tmpdir(), 'pilotfish-world-'));
+  const folder = path.join(base, 'shop');
+  await mkdir(path.join(folder, 'src'), { recursive: true });
+  await writeFile(path.join(folder, 'src/auth.py'), AUTH);
+  await writeFile(path.join(folder, 'src/token_store.py'), 'TOKENS = {}\n');
+  await writeFile(path.join(folder, 'README.md'), '# Shop\n\nA small shop.\n');
+  await writeFile(path.join(folder, 'settings.json'), '{\n  "retries": 3,\n  "retries": 4\n}\n');
+  const provider = await startProvider();
+  const settings = {
+    'pilotfish.server.command': [path.join(ROOT, '.venv/bin/pilotfish')],
+    'pilotfish.model': 'openai-chat:scripted',
+    'pilotfish.baseUrl': provider.url,
+    ...options.settings,
+  };
+  const vscode = await startVscode({
+    vsix: VSIX,
+    trust: options.trust ?? false,
+    settings,
+    env: {
+      OPENAI_API_KEY: 'sk-test',
+      PILOTFISH_STORAGE: path.join(base, 'state'),
+      PILOTFISH_CONFIG: path.join(base, 'config.toml'),
+      ...options.env,
+    },
+  });
+  const browser = await openBrowser(options.viewport);
+  const workbench = new Workbench(browser.page, vscode.url);
+  return {
+    folder,
+    provider,
+    vscode,
+    browser,
+    workbench,
+    killServer: async () => killServers(path.join(base, 'state')),
+    read: (name) => readFile(path.join(folder, name), 'utf8'),
+    write: (name, text) => writeFile(path.join(folder, name), text),
+    stop: async () => {
+      await browser.close();
+      provider.stop();
+      await vscode.stop();
+      await rm(base, { recursive: true, force: true });
+    },
+  };
+}

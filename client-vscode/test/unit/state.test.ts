@@ -1,0 +1,283 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { ApprovalRequest, Session, SessionLoadResult, Update, UpdateParams } from '../../src/protocol.gen.ts';
+import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
+import { INITIAL, isBusy, type Local, questions, reduce, type State, type Turn } from '../../webview/state.ts';
+import { AT, call, EDIT_APPROVAL, loaded, SESSION, updates } from '../harness/scenes.ts';
+
+interface Recorded {
+  session: Session;
+  updates: UpdateParams[];
+  approvals: ApprovalRequest[];
+  loaded: SessionLoadResult;
+}
+
+function recorded(name: string): Recorded {
+  return JSON.parse(readFileSync(path.join(import.meta.dirname, `recorded/${name}.json`), 'utf8'));
+}
+
+function run(...actions: (ToView | Local)[]): State {
+  return actions.reduce(reduce, INITIAL);
+}
+
+const OPEN: ToView = loaded();
+const STARTED: Update = { kind: 'turn_started', promptId: 'p1', prompt: [{ type: 'text', text: 'Hi' }] };
+const USAGE = { inputTokens: 1, outputTokens: 1, cachedTokens: 0, requests: 1, toolCalls: 0 };
+const ENDED: Update = { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE };
+
+/** What both a live and a loaded turn know. */
+function essence(turn: Turn) {
+  return {
+    id: turn.id,
+    prompt: turn.prompt,
+    status: turn.status,
+    end: turn.end,
+    files: turn.files,
+    plan: turn.plan,
+    entries: turn.entries.map((entry) => {
+      if (entry.kind === 'tool_call') return { id: entry.id, call: entry.call };
+      if (entry.kind === 'message' || entry.kind === 'thought')
+        return { id: entry.id, kind: entry.kind, text: entry.text };
+      return entry;
+    }),
+  };
+}
+
+describe('updates recorded from the real server', () => {
+  it.each(['work', 'failed'])('give the same turns live as loaded: %s', (name) => {
+    const { session, updates: list, loaded: page } = recorded(name);
+    const live = run({ type: 'began', session }, { type: 'updates', updates: list, at: AT });
+    const again = run({ type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT });
+    expect(live.turns.map(essence)).toEqual(again.turns.map(essence));
+    expect(live.lastSeq).toBe(page.lastSeq);
+  });
+
+  it('give the same turns in one batch, one by one, and cut in half by a load', () => {
+    const { session, updates: list, loaded: page } = recorded('work');
+    const began: ToView = { type: 'began', session };
+    const whole = run(began, { type: 'updates', updates: list, at: AT });
+    const single = list.reduce<State>(
+      (state, update) => reduce(state, { type: 'updates', updates: [update], at: AT }),
+      run(began),
+    );
+    expect(single.turns).toEqual(whole.turns);
+    const late = run(
+      { type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT },
+      { type: 'updates', updates: list, at: AT },
+    );
+    expect(late.turns.map(essence)).toEqual(whole.turns.map(essence));
+  });
+
+  it('leave no question open and nothing running', () => {
+    const { session, updates: list, approvals } = recorded('work');
+    const asked = approvals.map((request): ToView => ({ type: 'approval', request, at: AT }));
+    const state = run({ type: 'began', session }, ...asked, { type: 'updates', updates: list, at: AT });
+    expect(state.approvals).toEqual([]);
+    expect(isBusy(state)).toBe(false);
+  });
+});
+
+describe('sequence numbers', () => {
+  it('a gap stops the view until the session is loaded again', () => {
+    const state = run(OPEN, updates([STARTED]), updates([ENDED], 3));
+    expect(state.gap).toBe(true);
+    expect(isBusy(state)).toBe(true);
+    expect(reduce(state, loaded([], { lastSeq: 3 })).gap).toBe(false);
+  });
+
+  it('what is known already changes nothing', () => {
+    const state = run(OPEN, updates([STARTED, ENDED]));
+    expect(reduce(state, updates([STARTED, ENDED]))).toEqual(state);
+  });
+
+  it('another session’s updates change nothing', () => {
+    const state = run(OPEN);
+    const other: ToView = {
+      type: 'updates',
+      updates: [{ sessionId: 's9', turnId: 't', seq: 1, update: STARTED }],
+      at: AT,
+    };
+    expect(reduce(state, other)).toEqual(state);
+  });
+});
+
+describe('a prompt', () => {
+  const prompt = [{ type: 'text' as const, text: 'Hi' }];
+  const sending: Local = { type: 'sending', promptId: 'p1', prompt, at: AT };
+
+  it('is a bubble at once, and keeps its node when the server takes it up', () => {
+    const sent = run(OPEN, sending);
+    expect(sent.turns[0]).toMatchObject({ key: 'p1', status: 'sending' });
+    const taken = reduce(sent, updates([STARTED]));
+    expect(taken.turns).toHaveLength(1);
+    expect(taken.turns[0]).toMatchObject({ key: 'p1', id: 't1', status: 'running' });
+  });
+
+  it('that fails stays, with the reason', () => {
+    const state = run(OPEN, sending, { type: 'sendFailed', promptId: 'p1', message: 'No server.', draft: EMPTY_DRAFT });
+    expect(state.turns[0]).toMatchObject({ status: 'refused', refusal: 'No server.' });
+    expect(isBusy(state)).toBe(false);
+  });
+
+  it('that was a command shows its reply', () => {
+    const state = run(OPEN, sending, {
+      type: 'answered',
+      promptId: 'p1',
+      result: { turnId: '', stopReason: 'end_turn', usage: USAGE, reply: '**help**' },
+    });
+    expect(state.turns[0]).toMatchObject({ status: 'ended', entries: [{ kind: 'message', text: '**help**' }] });
+  });
+
+  it('leaves the queue when its turn begins', () => {
+    const queued: ToView = { type: 'queue', sessionId: 's1', prompts: [{ promptId: 'p1', prompt, kind: 'queue' }] };
+    expect(run(OPEN, queued).queue).toHaveLength(1);
+    expect(run(OPEN, queued, updates([STARTED])).queue).toEqual([]);
+  });
+});
+
+describe('questions', () => {
+  const asked: ToView = { type: 'approval', request: EDIT_APPROVAL, at: AT };
+
+  it('are cleared by an answer from any surface', () => {
+    const state = run(OPEN, asked);
+    expect(questions(state)).toHaveLength(1);
+    const over = reduce(state, {
+      type: 'resolved',
+      resolved: { approvalId: 'a1', sessionId: 's1', optionId: 'reject', by: 'lens' },
+    });
+    expect(questions(over)).toEqual([]);
+  });
+
+  it('of other sessions wait too, but not in this one', () => {
+    const state = run(OPEN, { type: 'approval', request: { ...EDIT_APPROVAL, sessionId: 's2' }, at: AT });
+    expect(state.approvals).toHaveLength(1);
+    expect(questions(state)).toEqual([]);
+  });
+
+  it('allowed once are counted, so that a rule can be offered', () => {
+    const allow: ToView = {
+      type: 'resolved',
+      resolved: { approvalId: 'a1', sessionId: 's1', optionId: 'allow_once', by: 'card' },
+    };
+    expect(run(OPEN, asked, allow, asked, allow).allowed).toEqual({ edit_file: 2 });
+  });
+
+  it('are heard by a screen reader, once and urgently', () => {
+    expect(run(OPEN, asked).urgent).toEqual({ n: 1, what: 'approval', detail: 'Edit src/auth.ts' });
+  });
+
+  it('end with the server', () => {
+    expect(run(OPEN, asked, { type: 'crashed', at: AT }).approvals).toEqual([]);
+  });
+});
+
+describe('undo', () => {
+  const turn = updates([
+    STARTED,
+    { kind: 'file_changed', uri: 'file:///a', change: 'edited', added: 1, removed: 1, via: 'buffer' },
+    ENDED,
+  ]);
+  const undoing: Local = { type: 'undoing', turnId: 't1', direction: 'undo' };
+  const file = { uri: 'file:///a', change: 'edited' as const, added: 1, removed: 1 };
+
+  it('goes forth and back', () => {
+    const undone = run(OPEN, turn, undoing, {
+      type: 'undone',
+      turnId: 't1',
+      direction: 'undo',
+      result: { changes: [file], refused: [] },
+    });
+    expect(undone.turns[0]?.undo).toBe('undone');
+    const redone = reduce(reduce(undone, { type: 'undoing', turnId: 't1', direction: 'redo' }), {
+      type: 'undone',
+      turnId: 't1',
+      direction: 'redo',
+      result: { changes: [file], refused: [] },
+    });
+    expect(redone.turns[0]?.undo).toBe('none');
+  });
+
+  it('that met a person’s edits lists them and is not done', () => {
+    const refused = [{ uri: 'file:///a', reason: 'changed since' }];
+    const state = run(OPEN, turn, undoing, {
+      type: 'undone',
+      turnId: 't1',
+      direction: 'undo',
+      result: { changes: [], refused },
+    });
+    expect(state.turns[0]).toMatchObject({ undo: 'none', conflicts: refused });
+  });
+});
+
+describe('the rest', () => {
+  it('several changes of one file are one, summed; a new file stays new', () => {
+    const change = (kind: 'created' | 'edited', added: number): Update => ({
+      kind: 'file_changed',
+      uri: 'file:///a',
+      change: kind,
+      added,
+      removed: 0,
+      via: 'buffer',
+    });
+    const state = run(OPEN, updates([STARTED, change('created', 10), change('edited', 2)]));
+    expect(state.turns[0]?.files).toEqual([{ uri: 'file:///a', change: 'created', added: 12, removed: 0 }]);
+  });
+
+  it('live output keeps its end only', () => {
+    const progress: Update = { kind: 'tool_progress', callId: 'c1', text: 'x'.repeat(40_000) };
+    const state = run(
+      OPEN,
+      updates([
+        STARTED,
+        { kind: 'tool_call', call: call('c1', 'Run x', 'execute', 'in_progress') },
+        progress,
+        progress,
+      ]),
+    );
+    const [entry] = state.turns[0]?.entries ?? [];
+    expect(entry?.kind === 'tool_call' && entry.progress.length).toBe(32_000);
+  });
+
+  it('older items join the turn that the page border cut', () => {
+    const { loaded: page } = recorded('work');
+    const cut = 4;
+    const newer: ToView = {
+      type: 'loaded',
+      page: { ...page, items: page.items.slice(cut), hasMore: true },
+      queue: [],
+      draft: EMPTY_DRAFT,
+      at: AT,
+    };
+    const whole: ToView = { type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT };
+    const state = run(newer, {
+      type: 'older',
+      sessionId: page.session.id,
+      items: page.items.slice(0, cut),
+      hasMore: false,
+    });
+    expect(state.turns.map(essence)).toEqual(run(whole).turns.map(essence));
+    expect(state.oldest).toBe(page.items[0]?.id);
+  });
+
+  it('a turn that no process finished is shown as interrupted', () => {
+    const { loaded: page } = recorded('work');
+    const state = run({
+      type: 'loaded',
+      page: { ...page, items: page.items.slice(0, 5) },
+      queue: [],
+      draft: EMPTY_DRAFT,
+      at: AT,
+    });
+    expect(state.turns.at(-1)?.status).toBe('interrupted');
+  });
+
+  it('a session opened is empty until it is loaded', () => {
+    const state = run(OPEN, updates([STARTED]), { type: 'opening', sessionId: 's2', draft: EMPTY_DRAFT, mode: 'ask' });
+    expect(state).toMatchObject({ opening: 's2', session: null, turns: [], toggles: {} });
+  });
+
+  it('the session of the scenes is the one under test', () => {
+    expect(run(OPEN).session).toEqual({ ...SESSION, busy: false });
+  });
+});

@@ -1,0 +1,44 @@
+/** As much of VS Code's API as the host's plain logic touches. */
+
+export class EventEmitter<T> {
+  private readonly listeners = new Set<(value: T) => void>();
+  readonly event = (listener: (value: T) => void) => {
+    this.listeners.add(listener);
+    return { dispose: () => this.listeners.delete(listener) };
+  };
+  fire(value: T): void {
+    for (const listener of this.listeners) listener(value);
+  }
+  dispose(): void {
+    this.listeners.clear();
+  }
+}
+
+export const said: string[] = [];
+/** what the next notification's buttons answer */
+export const pressed: { next: ((message: string, buttons: readonly string[]) => string | undefined) | undefined } = {
+  next: undefined,
+};
+export const settings: Record<string, unknown> = {};
+
+export const l10n = {
+  t: (message: string, ...values: (string | number)[]) =>
+    message.replace(/\{(\d+)\}/g, (_, index) => String(values[Number(index)])),
+};
+
+export const window = {
+  setStatusBarMessage: (text: string) => void said.push(text),
+  showInformationMessage: async (message: string, ...buttons: string[]) => {
+    said.push(message);
+    return pressed.next?.(message, buttons);
+  },
+};
+
+export const workspace = {
+  getConfiguration: () => ({
+    get: (name: string, otherwise?: unknown) => settings[name] ?? otherwise,
+    update: async (name: string, value: unknown) => void Object.assign(settings, { [name]: value }),
+  }),
+};
+
+export const ConfigurationTarget = { Global: 1 };

@@ -1,0 +1,69 @@
+/** What the user does: shown here at once, carried out by the host. */
+
+import type { ContentBlock, OptionId } from '../src/protocol.gen.ts';
+import type { Draft } from './messages.ts';
+import { isBusy, type Turn } from './state.ts';
+import { dispatch, newId, post, state } from './store.ts';
+import { promptText } from './words.ts';
+
+export function send(prompt: readonly ContentBlock[], draft: Draft, whenBusy: 'queue' | 'steer'): void {
+  const promptId = newId('p');
+  if (isBusy(state.value)) {
+    const queued = { promptId, prompt: [...prompt], kind: whenBusy };
+    const sessionId = state.value.session?.id;
+    if (sessionId !== undefined) dispatch({ type: 'queue', sessionId, prompts: [...state.value.queue, queued] });
+  } else {
+    dispatch({ type: 'sending', promptId, prompt, at: Date.now() });
+  }
+  post({ type: 'send', promptId, prompt, draft, whenBusy });
+}
+
+/** The same prompt once more, as a new turn. */
+export function resend(turn: Turn): void {
+  send(turn.prompt, { text: promptText(turn.prompt), chips: [], caret: 0 }, 'queue');
+}
+
+/** The older part of the conversation becomes a summary; the server knows how. */
+export function summarise(): void {
+  send([{ type: 'text', text: '/compact' }], { text: '', chips: [], caret: 0 }, 'queue');
+}
+
+export function carryOn(): void {
+  const text = 'Continue where you stopped.';
+  send([{ type: 'text', text }], { text: '', chips: [], caret: 0 }, 'queue');
+}
+
+/** A prompt out of the line. */
+export function withdraw(promptId: string): void {
+  dispatch({ type: 'withdrawn', promptId });
+  post({ type: 'withdraw', promptId });
+}
+
+/** A prompt of the line, handed over at the running turn's next step instead. */
+export function steer(promptId: string): void {
+  dispatch({ type: 'withdrawn', promptId });
+  post({ type: 'steer', promptId });
+}
+
+export function stop(): void {
+  dispatch({ type: 'stopping', at: Date.now() });
+  post({ type: 'stop' });
+}
+
+export function undo(turnId: string, direction: 'undo' | 'redo', rest = false): void {
+  dispatch({ type: 'undoing', turnId, direction });
+  post({ type: 'undo', turnId, direction, rest });
+}
+
+export function answer(
+  approvalId: string,
+  optionId: OptionId,
+  more: { feedback?: string; args?: Record<string, unknown> } = {},
+): void {
+  dispatch({ type: 'answering', approvalId, answer: optionId.startsWith('allow') ? 'allow' : 'deny' });
+  post({ type: 'answer', approvalId, optionId, ...more });
+}
+
+export function toggle(key: string, open: boolean): void {
+  dispatch({ type: 'toggle', key, open });
+}

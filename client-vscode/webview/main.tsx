@@ -1,0 +1,84 @@
+/** Starts the view: messages from the host go to the reducer, and the few that are no state to their place. */
+
+import { options, render } from 'preact';
+import { send } from './actions.ts';
+import { addChips, draft, editDraft, isEmpty, promptOf, saveDraft, setDraft } from './draft.ts';
+import { l10n } from './l10n.ts';
+import { EMPTY_DRAFT, type ToView } from './messages.ts';
+import { dispatch, post } from './store.ts';
+import { composerFocus, mentions, scroller } from './ui.ts';
+import { App } from './view/app.tsx';
+import { tellVisible } from './visible.ts';
+
+// Once a frame, however fast the updates come.
+options.debounceRendering = (paint) => requestAnimationFrame(paint);
+
+const MOST_MENTIONS = 200;
+
+addEventListener('message', (event: MessageEvent<ToView>) => {
+  const message = event.data;
+  switch (message.type) {
+    case 'hello':
+      l10n.load(message.words);
+      break;
+    case 'opening':
+    case 'loaded':
+      if (message.type === 'opening' || message.draft.text !== draft.value.text) setDraft(message.draft);
+      break;
+    case 'sendFailed':
+      if (isEmpty(draft.value)) setDraft(message.draft);
+      break;
+    case 'mentions': {
+      const known = mentions.value.size > MOST_MENTIONS ? new Map() : new Map(mentions.value);
+      mentions.value = known.set(message.query, message.mentions);
+      break;
+    }
+    case 'attach':
+      addChips(message.chips);
+      break;
+    case 'compose':
+      compose(message);
+      break;
+    case 'focus':
+      composerFocus.value += 1;
+      break;
+    case 'reveal':
+      setTimeout(() => scroller.reveal(`[data-approval="${CSS.escape(message.approvalId)}"]`), 50);
+      break;
+    default:
+      break;
+  }
+  dispatch(message);
+});
+
+function compose(message: Extract<ToView, { type: 'compose' }>): void {
+  const next = { text: message.text, chips: message.chips, caret: message.text.length };
+  if (message.send) {
+    send(promptOf(next), next, 'queue');
+    return;
+  }
+  setDraft(
+    isEmpty(draft.value)
+      ? next
+      : {
+          ...next,
+          text: `${draft.value.text}\n${message.text}`.trim(),
+          chips: [...draft.value.chips, ...message.chips],
+        },
+  );
+  editDraft({});
+  composerFocus.value += 1;
+}
+
+document.addEventListener('visibilitychange', () => {
+  tellVisible();
+  if (document.visibilityState === 'hidden') saveDraft();
+});
+document.addEventListener('securitypolicyviolation', (event) => {
+  post({ type: 'problem', what: `CSP: ${event.violatedDirective} ${event.blockedURI}` });
+});
+
+const root = document.getElementById('root');
+if (root) render(<App />, root);
+setDraft(EMPTY_DRAFT);
+post({ type: 'ready' });

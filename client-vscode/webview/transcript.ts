@@ -1,0 +1,225 @@
+/** Turns out of items and updates: the part of the reducer that knows the wire's transcript. */
+
+import type { Item, UpdateParams } from '../src/protocol.gen.ts';
+import { type Call, type ChangedFile, type Entry, type Prose, type State, say, type Turn } from './state.ts';
+
+/** What is kept of a call's live output: enough to look at, never a flood. */
+const MAX_PROGRESS = 32_000;
+
+export function turnsFrom(items: readonly Item[], busy: boolean): readonly Turn[] {
+  const turns: Turn[] = [];
+  for (const item of items) {
+    const last = turns.at(-1);
+    if (last?.id === item.turnId) turns[turns.length - 1] = addItem(last, item);
+    else turns.push(addItem(emptyTurn(item.turnId), item));
+  }
+  return turns.map((turn, index) => {
+    if (turn.end) return turn;
+    return { ...turn, status: busy && index === turns.length - 1 ? 'running' : 'interrupted' };
+  });
+}
+
+/** Older items in front; a turn cut by the page border is made whole. */
+export function prependItems(turns: readonly Turn[], items: readonly Item[]): readonly Turn[] {
+  const older = turnsFrom(items, false);
+  const seam = older.at(-1);
+  const first = turns[0];
+  if (!seam || !first || seam.id !== first.id) return [...older, ...turns];
+  const joined: Turn = {
+    ...first,
+    prompt: seam.prompt,
+    entries: [...seam.entries, ...first.entries],
+    files: first.files.reduce(mergeFile, seam.files),
+    plan: first.plan.length > 0 ? first.plan : seam.plan,
+  };
+  if (seam.promptId !== undefined) joined.promptId = seam.promptId;
+  if (seam.began !== undefined) joined.began = seam.began;
+  return [...older.slice(0, -1), joined, ...turns.slice(1)];
+}
+
+export function applyUpdate(state: State, params: UpdateParams, at: number): State {
+  const { update, turnId } = params;
+  switch (update.kind) {
+    case 'turn_started': {
+      const started = startTurn(state, turnId, update.prompt, update.promptId, at);
+      return say({ ...started, stopping: null }, 'working');
+    }
+    case 'session_info':
+      return { ...state, session: update.session, mode: update.session.mode };
+    case 'usage': {
+      const context =
+        update.contextWindow === undefined
+          ? { used: update.contextUsed }
+          : { used: update.contextUsed, window: update.contextWindow };
+      return inTurn({ ...state, context }, turnId, (turn) => ({ ...turn, usage: update.usage }));
+    }
+    case 'state':
+      return state; // what it would show, the entries show
+    case 'agent_message_chunk':
+    case 'agent_thought_chunk': {
+      const kind = update.kind === 'agent_message_chunk' ? 'message' : 'thought';
+      return inTurn(state, turnId, (turn) => ({
+        ...turn,
+        entries: grow(turn.entries, kind, update.itemId, update.text, at),
+      }));
+    }
+    case 'tool_call': {
+      const next = inTurn(state, turnId, (turn) => ({ ...turn, entries: upsert(turn.entries, update.call) }));
+      return update.call.status === 'failed' ? say(next, 'callFailed', update.call.title) : next;
+    }
+    case 'tool_call_args_chunk':
+      return inTurn(state, turnId, (turn) => ({
+        ...turn,
+        entries: mapCall(turn.entries, update.callId, (call) => ({ ...call, written: call.written + update.text })),
+      }));
+    case 'tool_progress':
+      return inTurn(state, turnId, (turn) => ({
+        ...turn,
+        entries: mapCall(turn.entries, update.callId, (call) => ({
+          ...call,
+          progress: tail(call.progress + update.text),
+        })),
+      }));
+    case 'plan':
+      return inTurn(state, turnId, (turn) => ({ ...turn, plan: update.entries }));
+    case 'file_changed':
+      return inTurn(state, turnId, (turn) => ({ ...turn, files: mergeFile(turn.files, update) }));
+    case 'notice':
+      return inTurn(state, turnId, (turn) => ({
+        ...turn,
+        entries: [...turn.entries, { ...update, id: `notice.${params.seq}`, turnId, seq: params.seq }],
+      }));
+    case 'compaction':
+      return inTurn(state, turnId, (turn) => ({
+        ...turn,
+        entries: [...turn.entries, { ...update, id: `compaction.${params.seq}`, turnId, seq: params.seq }],
+      }));
+    case 'turn_ended': {
+      const { kind: _, ...end } = update;
+      const next = inTurn({ ...state, stopping: null }, turnId, (turn) => ({
+        ...turn,
+        status: 'ended',
+        ended: at,
+        end,
+        usage: update.usage,
+      }));
+      const asked = next.approvals.filter((pending) => pending.request.turnId !== turnId);
+      if (end.error) return say({ ...next, approvals: asked }, 'failed', end.error.message);
+      return say({ ...next, approvals: asked }, end.stopReason === 'cancelled' ? 'stopped' : 'ready');
+    }
+    default:
+      return update satisfies never;
+  }
+}
+
+/** Added and removed lines of several changes to one file are summed; a created file stays created. */
+export function mergeFile(files: readonly ChangedFile[], change: ChangedFile): readonly ChangedFile[] {
+  const before = files.find((file) => file.uri === change.uri);
+  const { uri, added, removed } = change;
+  if (!before) return [...files, { uri, change: change.change, added, removed }];
+  const kind = before.change === 'created' && change.change === 'edited' ? 'created' : change.change;
+  const merged = { uri, change: kind, added: before.added + added, removed: before.removed + removed };
+  return files.map((file) => (file === before ? merged : file));
+}
+
+function emptyTurn(id: string): Turn {
+  return {
+    key: id,
+    id,
+    prompt: [],
+    status: 'interrupted',
+    entries: [],
+    files: [],
+    plan: [],
+    undo: 'none',
+    conflicts: [],
+  };
+}
+
+function addItem(turn: Turn, item: Item): Turn {
+  switch (item.kind) {
+    case 'prompt': {
+      if (turn.prompt.length > 0) {
+        return { ...turn, entries: [...turn.entries, { kind: 'steer', id: item.id, prompt: item.prompt }] };
+      }
+      const named: Turn = { ...turn, prompt: item.prompt };
+      if (item.promptId !== undefined) named.promptId = item.promptId;
+      if (item.at !== undefined) named.began = Date.parse(item.at);
+      return named;
+    }
+    case 'message':
+    case 'thought':
+      return { ...turn, entries: [...turn.entries, { kind: item.kind, id: item.id, text: item.text }] };
+    case 'tool_call':
+      return { ...turn, entries: upsert(turn.entries, item.call) };
+    case 'notice':
+    case 'compaction':
+      return { ...turn, entries: [...turn.entries, item] };
+    case 'plan':
+      return { ...turn, plan: item.entries };
+    case 'file_change':
+      return { ...turn, files: mergeFile(turn.files, item) };
+    case 'turn_end': {
+      const { stopReason, usage, error, receipt } = item;
+      const end = { stopReason, usage, ...(error && { error }), ...(receipt && { receipt }) };
+      return { ...turn, status: 'ended', end, usage, undo: item.undone ? 'undone' : 'none' };
+    }
+    default:
+      return item satisfies never;
+  }
+}
+
+function startTurn(state: State, id: string, prompt: Turn['prompt'], promptId: string | undefined, at: number): State {
+  const queue = state.queue.filter((queued) => queued.promptId !== promptId);
+  const sending = state.turns.find((turn) => turn.status === 'sending' && turn.promptId === promptId);
+  if (sending) {
+    const turns = state.turns.map(
+      (turn): Turn => (turn === sending ? { ...turn, id, prompt, status: 'running' } : turn),
+    );
+    return { ...state, queue, turns };
+  }
+  const running = state.turns.at(-1);
+  if (running && running.id === id && running.status === 'running') {
+    const steer: Entry = { kind: 'steer', id: promptId ?? `${id}.${running.entries.length}`, prompt };
+    return inTurn({ ...state, queue }, id, (turn) => ({ ...turn, entries: [...turn.entries, steer] }));
+  }
+  const turn: Turn = { ...emptyTurn(id), prompt, status: 'running', began: at };
+  if (promptId !== undefined) turn.promptId = promptId;
+  return { ...state, queue, turns: [...state.turns, turn] };
+}
+
+/** The last turn is nearly always the one: look from the end. */
+function inTurn(state: State, id: string, change: (turn: Turn) => Turn): State {
+  const index = state.turns.findLastIndex((turn) => turn.id === id);
+  const turn = state.turns[index];
+  if (!turn) {
+    if (id === '') return state;
+    return { ...state, turns: [...state.turns, change({ ...emptyTurn(id), status: 'running' })] };
+  }
+  return { ...state, turns: state.turns.with(index, change(turn)) };
+}
+
+function grow(entries: readonly Entry[], kind: Prose['kind'], id: string, text: string, at: number): readonly Entry[] {
+  const index = entries.findLastIndex((entry) => entry.id === id && entry.kind === kind);
+  const found = entries[index];
+  if (!found) return [...entries, { kind, id, text, began: at, grew: at }];
+  const prose = found as Prose;
+  return entries.with(index, { ...prose, text: prose.text + text, grew: at });
+}
+
+function upsert(entries: readonly Entry[], call: Call['call']): readonly Entry[] {
+  const index = entries.findLastIndex((entry) => entry.kind === 'tool_call' && entry.id === call.id);
+  const found = entries[index];
+  if (!found) return [...entries, { kind: 'tool_call', id: call.id, call, progress: '', written: '' }];
+  return entries.with(index, { ...(found as Call), call });
+}
+
+function mapCall(entries: readonly Entry[], id: string, change: (call: Call) => Call): readonly Entry[] {
+  const index = entries.findLastIndex((entry) => entry.kind === 'tool_call' && entry.id === id);
+  const found = entries[index];
+  return found ? entries.with(index, change(found as Call)) : entries;
+}
+
+function tail(text: string): string {
+  return text.length > MAX_PROGRESS ? text.slice(text.length - MAX_PROGRESS) : text;
+}

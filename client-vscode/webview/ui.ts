@@ -1,0 +1,16 @@
+/** Doors between parts of the view that are far apart on the page. */
+
+import { signal } from '@preact/signals';
+import type { Mention } from '../src/protocol.gen.ts';
+
+/** Set by the transcript, used by whoever must bring something into sight. */
+export const scroller: { follow: () => void; reveal: (selector: string) => void } = {
+  follow: () => {},
+  reveal: () => {},
+};
+
+/** Grows when the composer should take the focus: only ever because the user asked. */
+export const composerFocus = signal(0);
+
+/** What `@` was answered with so far, by query. */
+export const mentions = signal<ReadonlyMap<string, readonly Mention[]>>(new Map());

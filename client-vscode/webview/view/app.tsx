@@ -1,0 +1,58 @@
+/** The whole view, top to bottom. */
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Said, Turn } from '../state.ts';
+import { state as store } from '../store.ts';
+import { saidWords } from '../words.ts';
+import { Composer } from './composer.tsx';
+import { Dock } from './dock.tsx';
+import { memo } from './parts.tsx';
+import { Transcript } from './transcript.tsx';
+import { ServerBanner, Skeleton, Welcome } from './welcome.tsx';
+
+export function App() {
+  const state = store.value;
+  const empty = state.turns.length === 0 && state.approvals.length === 0;
+  return (
+    <div class="app">
+      <ServerBanner server={state.server} crashed={state.crashed} cut={wasCut(state.turns.at(-1))} />
+      {state.opening !== null ? <Skeleton /> : empty ? <Welcome state={state} /> : <Transcript state={state} />}
+      <Dock state={state} />
+      <Composer state={state} />
+      <Announcer quiet={state.quiet} urgent={state.urgent} />
+    </div>
+  );
+}
+
+/** Whether a crash may have taken something with it: the last turn did not come to its own end. */
+function wasCut(turn: Turn | undefined): boolean {
+  return turn !== undefined && (turn.status === 'interrupted' || turn.end?.stopReason === 'failed');
+}
+
+/** At most one quiet line in this time, in ms. */
+const QUIET = 3000;
+
+/** The two lines a screen reader hears: one polite, one urgent. Never tokens. */
+const Announcer = memo(({ quiet, urgent }: { quiet: Said; urgent: Said }) => {
+  const [polite, setPolite] = useState('');
+  const last = useRef(-QUIET);
+  useEffect(() => {
+    if (quiet.n === 0) return;
+    const wait = Math.max(0, last.current + QUIET - performance.now());
+    const timer = setTimeout(() => {
+      last.current = performance.now();
+      setPolite(saidWords(quiet));
+    }, wait);
+    return () => clearTimeout(timer);
+  }, [quiet.n]);
+  return (
+    <>
+      <div class="only-read" role="status" aria-live="polite">
+        {polite}
+      </div>
+      <div class="only-read" role="alert" aria-live="assertive">
+        {urgent.n === 0 ? '' : saidWords(urgent)}
+      </div>
+    </>
+  );
+});

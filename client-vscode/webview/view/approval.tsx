@@ -1,0 +1,345 @@
+/** A question as a card. It never takes the focus, has no default, and ignores every press for its first moments. */
+
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { ApprovalOption, ApprovalRequest, OptionId } from '../../src/protocol.gen.ts';
+import { answer, toggle } from '../actions.ts';
+import { diffOf } from '../diffs.ts';
+import { l10n } from '../l10n.ts';
+import type { Pending } from '../state.ts';
+import { post } from '../store.ts';
+import { watchCard } from '../visible.ts';
+import { escaped, questionTitle, sentence } from '../words.ts';
+import { Diff } from './diff.tsx';
+import { Button, Icon, Lines, memo, Path } from './parts.tsx';
+
+/** A card that appears under someone's typing or pointer must not be answered by it, in ms. */
+const DEAF = 500;
+/** After this many single permissions for a tool the session rule is offered, once. */
+const OFFER_AFTER = 3;
+
+type Panel = 'none' | 'menu' | 'deny' | 'always' | 'change';
+
+interface Props {
+  pending: Pending;
+  folder: string | undefined;
+  place: number;
+  of: number;
+  next: string | undefined;
+  allowedBefore: number;
+  diffOpen: boolean;
+}
+
+export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBefore, diffOpen }: Props) => {
+  const { request } = pending;
+  const id = request.approvalId;
+  const [panel, setPanel] = useState<Panel>('none');
+  const card = useRef<HTMLElement>(null);
+  const born = useRef(performance.now());
+  useEffect(() => watchCard(id, card.current), [id]);
+  const option = (name: OptionId) => request.options.find((one) => one.id === name);
+  const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) =>
+    answer(id, optionId, more);
+  const guarded = (event: Event) => {
+    if (performance.now() - born.current >= DEAF) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const session = option('allow_session');
+  const always = option('allow_always');
+  return (
+    <section
+      class="card approval"
+      ref={card}
+      data-approval={id}
+      aria-label={l10n.t('Approval: {0}', questionTitle(request.call))}
+      onClickCapture={guarded}
+      onKeyDownCapture={guarded}
+    >
+      <header class="card-head">
+        <Icon name="question" />
+        <h3 class="card-title">{questionTitle(request.call)}</h3>
+        <Total request={request} />
+      </header>
+      {request.reason && <p class="card-reason">{sentence(escaped(request.reason))}</p>}
+      {panel === 'change' && request.preview.kind === 'command' ? (
+        <ChangeCommand
+          request={request}
+          onBack={() => setPanel('none')}
+          onAllow={(args) => say('allow_once', { args })}
+        />
+      ) : (
+        <PreviewBox request={request} folder={folder} diffOpen={diffOpen} />
+      )}
+      {pending.answering ? (
+        <p class="card-answer" role="status">
+          {pending.answering === 'allow' ? l10n.t('Allowed') : l10n.t('Denied')}
+        </p>
+      ) : (
+        <>
+          {panel === 'deny' && (
+            <Deny
+              onBack={() => setPanel('none')}
+              onDeny={(feedback) => say('reject', feedback ? { feedback } : {})}
+              never={option('reject_always')}
+              onNever={() => say('reject_always')}
+            />
+          )}
+          {panel === 'always' && always && (
+            <Always option={always} onBack={() => setPanel('none')} onAllow={() => say('allow_always')} />
+          )}
+          {(panel === 'none' || panel === 'menu') && (
+            <>
+              {allowedBefore === OFFER_AFTER && session && (
+                <p class="card-offer">
+                  {l10n.t('Allowed {0} times.', allowedBefore)}{' '}
+                  <Button kind="link" onPress={() => say('allow_session')}>
+                    {l10n.t('Allow for this session')}
+                  </Button>
+                </p>
+              )}
+              <div class="card-buttons" role="toolbar" aria-label={l10n.t('Answer')}>
+                <span class="split">
+                  <Button kind="primary" onPress={() => say('allow_once')}>
+                    {l10n.t('Allow')}
+                  </Button>
+                  {(session || always) && (
+                    <button
+                      type="button"
+                      class="button primary split-more"
+                      aria-label={l10n.t('More ways to allow')}
+                      aria-expanded={panel === 'menu'}
+                      onClick={() => setPanel(panel === 'menu' ? 'none' : 'menu')}
+                    >
+                      <Icon name="chevron-down" />
+                    </button>
+                  )}
+                </span>
+                <Button onPress={() => setPanel('deny')}>{l10n.t('Deny…')}</Button>
+                {request.amendable && request.preview.kind === 'command' && (
+                  <Button kind="link" onPress={() => setPanel('change')}>
+                    {l10n.t('Change…')}
+                  </Button>
+                )}
+                {request.amendable && request.preview.kind === 'diff' && (
+                  <Button kind="link" onPress={() => post({ type: 'amend', approvalId: id })}>
+                    {l10n.t('Change…')}
+                  </Button>
+                )}
+              </div>
+              {panel === 'menu' && (
+                <div class="card-menu" role="menu">
+                  <MenuItem label={l10n.t('Once')} onPress={() => say('allow_once')} />
+                  {session && (
+                    <MenuItem
+                      label={l10n.t('For this session')}
+                      detail={session.rule}
+                      onPress={() => say('allow_session')}
+                    />
+                  )}
+                  {always && (
+                    <MenuItem label={l10n.t('Always…')} detail={always.rule} onPress={() => setPanel('always')} />
+                  )}
+                </div>
+              )}
+            </>
+          )}
+        </>
+      )}
+      {of > 1 && (
+        <footer class="card-foot">
+          {l10n.t('{0} of {1}', place, of)}
+          {next && ` · ${l10n.t('next: {0}', next)}`}
+        </footer>
+      )}
+    </section>
+  );
+});
+
+function MenuItem({ label, detail, onPress }: { label: string; detail?: string | undefined; onPress: () => void }) {
+  return (
+    <button type="button" class="menu-item" role="menuitem" onClick={onPress}>
+      <span>{label}</span>
+      {detail && <span class="meta">{escaped(detail)}</span>}
+    </button>
+  );
+}
+
+function Total({ request }: { request: ApprovalRequest }) {
+  if (request.preview.kind !== 'diff') return null;
+  const diffs = request.preview.files.map(diffOf);
+  return (
+    <Lines
+      added={diffs.reduce((sum, diff) => sum + diff.added, 0)}
+      removed={diffs.reduce((sum, diff) => sum + diff.removed, 0)}
+    />
+  );
+}
+
+function PreviewBox({
+  request,
+  folder,
+  diffOpen,
+}: {
+  request: ApprovalRequest;
+  folder: string | undefined;
+  diffOpen: boolean;
+}) {
+  const { preview } = request;
+  switch (preview.kind) {
+    case 'diff':
+      return (
+        <>
+          {preview.files.map((file, index) => (
+            <div class="preview-file" key={file.uri}>
+              {preview.files.length > 1 && <Path uri={file.uri} folder={folder} />}
+              {file.after === undefined && <p class="note">{l10n.t('The file would be deleted.')}</p>}
+              <Diff
+                lines={diffOf(file).lines}
+                open={diffOpen}
+                onOpen={(open) => toggle(`${request.approvalId}/diff`, open)}
+                onEditor={() => post({ type: 'openDiff', approvalId: request.approvalId, file: index })}
+              />
+            </div>
+          ))}
+        </>
+      );
+    case 'command':
+      return (
+        <div class="preview-command">
+          <pre tabIndex={0} role="group" aria-label={l10n.t('Command')}>
+            {escaped(preview.command)}
+          </pre>
+          {preview.parsed.length > 1 && (
+            <ol class="parsed">
+              {preview.parsed.map((part) => (
+                <li key={part}>{escaped(part)}</li>
+              ))}
+            </ol>
+          )}
+          <p class="meta">{l10n.t('in {0}', preview.cwd)}</p>
+        </div>
+      );
+    case 'text':
+      return <pre class="preview-text">{escaped(preview.text)}</pre>;
+    default:
+      return preview satisfies never;
+  }
+}
+
+interface DenyProps {
+  onBack: () => void;
+  onDeny: (feedback: string) => void;
+  never: ApprovalOption | undefined;
+  onNever: () => void;
+}
+
+function Deny({ onBack, onDeny, never, onNever }: DenyProps) {
+  const box = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => box.current?.focus(), []);
+  const deny = () => onDeny(box.current?.value.trim() ?? '');
+  return (
+    <div class="card-panel">
+      <textarea
+        ref={box}
+        rows={2}
+        aria-label={l10n.t('What should it do instead?')}
+        placeholder={l10n.t('What should it do instead? (optional)')}
+        onKeyDown={(event) => {
+          if (isComposing(event)) return;
+          if (event.key === 'Enter' && !event.shiftKey) {
+            event.preventDefault();
+            deny();
+          } else if (event.key === 'Escape') {
+            event.stopPropagation();
+            onBack();
+          }
+        }}
+      />
+      <div class="card-buttons">
+        <Button kind="primary" onPress={deny}>
+          {l10n.t('Deny')}
+        </Button>
+        {never && (
+          <Button onPress={onNever} {...(never.rule && { title: never.rule })}>
+            {l10n.t('Never allow')}
+          </Button>
+        )}
+        <Button kind="link" onPress={onBack}>
+          {l10n.t('Back')}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+function Always({ option, onBack, onAllow }: { option: ApprovalOption; onBack: () => void; onAllow: () => void }) {
+  return (
+    <div class="card-panel">
+      <p class="rule-words">{escaped(option.rule ?? option.label)}</p>
+      <p class="meta">{l10n.t('Kept in your own settings. Remove it any time under Rules.')}</p>
+      <div class="card-buttons">
+        <Button kind="primary" onPress={onAllow}>
+          {l10n.t('Save rule and allow')}
+        </Button>
+        <Button kind="link" onPress={onBack}>
+          {l10n.t('Back')}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+interface ChangeProps {
+  request: ApprovalRequest;
+  onBack: () => void;
+  onAllow: (args: Record<string, unknown>) => void;
+}
+
+function ChangeCommand({ request, onBack, onAllow }: ChangeProps) {
+  const box = useRef<HTMLTextAreaElement>(null);
+  const command = request.preview.kind === 'command' ? request.preview.command : '';
+  useLayoutEffect(() => box.current?.focus(), []);
+  const name = Object.keys(request.call.args).find((key) => request.call.args[key] === command) ?? 'command';
+  return (
+    <div class="card-panel">
+      <textarea
+        ref={box}
+        class="code-input"
+        rows={Math.min(8, command.split('\n').length + 1)}
+        aria-label={l10n.t('Command')}
+        spellcheck={false}
+        defaultValue={command}
+        onKeyDown={(event) => {
+          if (event.key !== 'Escape' || isComposing(event)) return;
+          event.stopPropagation();
+          onBack();
+        }}
+      />
+      <div class="card-buttons">
+        <Button kind="primary" onPress={() => onAllow({ ...request.call.args, [name]: box.current?.value ?? command })}>
+          {l10n.t('Allow with my changes')}
+        </Button>
+        <Button kind="link" onPress={onBack}>
+          {l10n.t('Back')}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+/** The same question while its card is out of sight: one line above the composer. */
+export function DockedQuestion({ pending, onShow }: { pending: Pending; onShow: () => void }) {
+  return (
+    <div class="dock-line approval-line">
+      <Icon name="question" />
+      <span class="dock-title">{questionTitle(pending.request.call)}</span>
+      <Button kind="primary" onPress={onShow}>
+        {l10n.t('Show')}
+      </Button>
+    </div>
+  );
+}
+
+export function isComposing(event: KeyboardEvent): boolean {
+  return event.isComposing || event.keyCode === 229;
+}

@@ -1,0 +1,233 @@
+/** Above the composer: questions that are out of sight, the agent's own questions, the plan, what waits in line. */
+
+import { useRef } from 'preact/hooks';
+import { answer, steer, toggle, withdraw } from '../actions.ts';
+import { setDraft } from '../draft.ts';
+import { l10n } from '../l10n.ts';
+import type { Ask } from '../messages.ts';
+import { isBusy, type Pending, questions, type State, type Turn } from '../state.ts';
+import { post } from '../store.ts';
+import { scroller } from '../ui.ts';
+import { promptText, questionTitle } from '../words.ts';
+import { isComposing } from './approval.tsx';
+import { Button, Icon, IconButton } from './parts.tsx';
+
+export function Dock({ state }: { state: State }) {
+  const mine = questions(state);
+  const hidden = mine.filter((pending) => !state.seen.includes(pending.request.approvalId) && !pending.answering);
+  const elsewhere = state.approvals.filter((pending) => pending.request.sessionId !== state.session?.id).length;
+  const asks = state.asks.filter((ask) => ask.sessionId === state.session?.id);
+  const planned = planTurn(state);
+  const edits = mine.filter((pending) => pending.request.preview.kind === 'diff' && !pending.answering);
+  const nothing =
+    hidden.length === 0 &&
+    elsewhere === 0 &&
+    asks.length === 0 &&
+    !planned &&
+    state.queue.length === 0 &&
+    edits.length < 2;
+  if (nothing) return null;
+  return (
+    <div class="dock">
+      {asks.map((ask) => (
+        <AskBox key={ask.id} ask={ask} />
+      ))}
+      {hidden[0] && <HiddenQuestion pending={hidden[0]} more={hidden.length - 1} />}
+      {edits.length > 1 && <EditGroup edits={edits} open={state.toggles['dock/edits'] ?? false} />}
+      {elsewhere > 0 && (
+        <div class="dock-line">
+          <Icon name="question" />
+          <span class="dock-title">
+            {elsewhere === 1
+              ? l10n.t('1 approval waits in another session')
+              : l10n.t('{0} approvals wait in other sessions', elsewhere)}
+          </span>
+          <Button onPress={() => post({ type: 'command', command: 'nextWaiting' })}>{l10n.t('Show')}</Button>
+        </div>
+      )}
+      {planned && <Plan turn={planned} open={state.toggles['dock/plan'] ?? false} />}
+      {state.queue.length > 0 && <Queue state={state} />}
+    </div>
+  );
+}
+
+/** The plan of the newest turn, while it is still of interest. */
+function planTurn(state: State): Turn | undefined {
+  const last = state.turns.at(-1);
+  if (!last || last.plan.length === 0) return undefined;
+  const done = last.plan.every((entry) => entry.status === 'completed');
+  return last.status === 'running' || !done ? last : undefined;
+}
+
+function HiddenQuestion({ pending, more }: { pending: Pending; more: number }) {
+  const { approvalId, call } = pending.request;
+  return (
+    <div class="dock-line approval-line">
+      <Icon name="question" />
+      <span class="dock-title">
+        {questionTitle(call)}
+        {more > 0 && <span class="meta"> {l10n.t('and {0} more', more)}</span>}
+      </span>
+      <Button kind="primary" onPress={() => scroller.reveal(`[data-approval="${CSS.escape(approvalId)}"]`)}>
+        {l10n.t('Show')}
+      </Button>
+    </div>
+  );
+}
+
+function EditGroup({ edits, open }: { edits: readonly Pending[]; open: boolean }) {
+  return (
+    <div class="dock-group">
+      <div class="dock-line">
+        <button type="button" class="row-head" aria-expanded={open} onClick={() => toggle('dock/edits', !open)}>
+          <Icon name={open ? 'chevron-down' : 'chevron-right'} />
+          <span class="dock-title">{l10n.t('{0} edits wait', edits.length)}</span>
+        </button>
+        <Button
+          onPress={() => {
+            for (const { request } of edits) answer(request.approvalId, 'allow_once');
+          }}
+        >
+          {l10n.t('Allow {0} edits', edits.length)}
+        </Button>
+      </div>
+      {open && (
+        <ul class="dock-list">
+          {edits.map(({ request }) => (
+            <li key={request.approvalId}>
+              <span class="dock-title">{questionTitle(request.call)}</span>
+              <Button kind="link" onPress={() => post({ type: 'openDiff', approvalId: request.approvalId, file: 0 })}>
+                {l10n.t('Diff')}
+              </Button>
+              <Button kind="link" onPress={() => answer(request.approvalId, 'reject')}>
+                {l10n.t('Deny')}
+              </Button>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function AskBox({ ask }: { ask: Ask }) {
+  const box = useRef<HTMLInputElement>(null);
+  const reply = (text: string | null) => post({ type: 'answerAsk', id: ask.id, answer: text });
+  return (
+    <section class="card ask" aria-label={l10n.t('Question: {0}', ask.question)}>
+      <header class="card-head">
+        <Icon name="question" />
+        <h3 class="card-title">{ask.question}</h3>
+        <IconButton icon="close" label={l10n.t('Dismiss')} onPress={() => reply(null)} />
+      </header>
+      {ask.options.length > 0 && (
+        <div class="card-buttons">
+          {ask.options.map((option) => (
+            <Button key={option} onPress={() => reply(option)}>
+              {option}
+            </Button>
+          ))}
+        </div>
+      )}
+      <div class="ask-line">
+        <input
+          ref={box}
+          aria-label={l10n.t('Your answer')}
+          placeholder={l10n.t('Your answer')}
+          onKeyDown={(event) => {
+            if (event.key !== 'Enter' || isComposing(event) || !box.current?.value.trim()) return;
+            event.preventDefault();
+            reply(box.current.value.trim());
+          }}
+        />
+        <Button onPress={() => box.current?.value.trim() && reply(box.current.value.trim())}>{l10n.t('Reply')}</Button>
+      </div>
+    </section>
+  );
+}
+
+const PLAN_ICONS = { completed: 'check', in_progress: 'arrow-right', pending: 'circle' } as const;
+
+function Plan({ turn, open }: { turn: Turn; open: boolean }) {
+  const done = turn.plan.filter((entry) => entry.status === 'completed').length;
+  const current =
+    turn.plan.find((entry) => entry.status === 'in_progress') ?? turn.plan.find((entry) => entry.status === 'pending');
+  return (
+    <div class="dock-group plan">
+      <div class="dock-line">
+        <button type="button" class="row-head" aria-expanded={open} onClick={() => toggle('dock/plan', !open)}>
+          <Icon name="checklist" />
+          <span class="dock-title">
+            {l10n.t('Plan {0}/{1}', done, turn.plan.length)}
+            {current && <span class="meta"> {current.content}</span>}
+          </span>
+          <Icon name={open ? 'chevron-down' : 'chevron-right'} />
+        </button>
+      </div>
+      {open && (
+        <ol class="plan-list">
+          {turn.plan.map((entry, index) => (
+            <li key={index} class={entry.status}>
+              <Icon name={PLAN_ICONS[entry.status]} />
+              <span>{entry.content}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </div>
+  );
+}
+
+function Queue({ state }: { state: State }) {
+  const running = isBusy(state);
+  const move = (index: number, by: number) => {
+    const ids = state.queue.map((prompt) => prompt.promptId);
+    const [id] = ids.splice(index, 1);
+    if (id === undefined || index + by < 0 || index + by > ids.length) return;
+    ids.splice(index + by, 0, id);
+    post({ type: 'reorder', promptIds: ids });
+  };
+  return (
+    <ul class="dock-list queue" aria-label={l10n.t('Waiting prompts')}>
+      {state.queue.map((queued, index) => {
+        const text = promptText(queued.prompt);
+        return (
+          <li
+            key={queued.promptId}
+            tabIndex={0}
+            aria-label={text}
+            onKeyDown={(event) => {
+              if (!event.altKey || (event.key !== 'ArrowUp' && event.key !== 'ArrowDown')) return;
+              event.preventDefault();
+              move(index, event.key === 'ArrowUp' ? -1 : 1);
+            }}
+          >
+            <Icon name={queued.kind === 'steer' ? 'reply' : 'history'} />
+            <span class="dock-title" title={text}>
+              {text}
+            </span>
+            <span class="meta">{queued.kind === 'steer' ? l10n.t('Read after this step') : l10n.t('Queued')}</span>
+            <span class="queue-actions">
+              {queued.kind === 'queue' && running && (
+                <IconButton
+                  icon="reply"
+                  label={l10n.t('Steer: hand over at the next step')}
+                  onPress={() => steer(queued.promptId)}
+                />
+              )}
+              <IconButton
+                icon="edit"
+                label={l10n.t('Edit')}
+                onPress={() => {
+                  withdraw(queued.promptId);
+                  setDraft({ text, chips: [], caret: text.length });
+                }}
+              />
+              <IconButton icon="trash" label={l10n.t('Delete')} onPress={() => withdraw(queued.promptId)} />
+            </span>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

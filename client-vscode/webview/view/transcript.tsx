@@ -1,0 +1,220 @@
+/** The transcript: a window onto the rows, followed at its end, quiet while someone reads. */
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { l10n } from '../l10n.ts';
+import { downward, FIRST_SPAN, grown, mounted, type Span, upward } from '../rows.ts';
+import { Follower } from '../scroll.ts';
+import { type Pending, questions, type State, type Turn } from '../state.ts';
+import { dispatch, post, state as store } from '../store.ts';
+import { scroller } from '../ui.ts';
+import { promptText } from '../words.ts';
+import { Icon } from './parts.tsx';
+import { type Around, Card, TurnView } from './turn.tsx';
+
+/** How near to a border the next rows are mounted, in pixels. */
+const MARGIN = 800;
+/** Which prompt was passed is looked up this long after a scroll, in ms: it costs a layout. */
+const LOOK_AFTER = 80;
+
+export function Transcript({ state }: { state: State }) {
+  const box = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const follower = useRef<Follower>(null);
+  const [span, setSpan] = useState<Span>(FIRST_SPAN);
+  const [away, setAway] = useState(false);
+  const anchor = useRef<{ row: string; top: number } | null>(null);
+  const before = useRef({ total: 0, session: state.session?.id, oldest: state.oldest });
+  const [passed, setPassed] = useState<Turn | null>(null);
+  const look = useRef<ReturnType<typeof setTimeout>>(undefined);
+
+  const sessionId = state.session?.id;
+  const following = !away;
+  const window = mounted(state.turns, span);
+
+  useEffect(() => {
+    if (!box.current || !content.current) return;
+    const one = new Follower(box.current, content.current);
+    follower.current = one;
+    const unsubscribe = one.following.subscribe((value) => setAway(!value));
+    scroller.follow = () => {
+      setSpan(FIRST_SPAN);
+      one.follow();
+    };
+    scroller.reveal = (selector) => {
+      const node = box.current?.querySelector(selector);
+      if (!node) return;
+      one.leave();
+      node.scrollIntoView({ block: 'center' });
+    };
+    return () => {
+      unsubscribe();
+      one.dispose();
+    };
+  }, []);
+
+  // Rows that came while reading push the span's border, not the reader; another session starts at its end.
+  useLayoutEffect(() => {
+    const known = before.current;
+    before.current = { total: window.total, session: sessionId, oldest: state.oldest };
+    if (known.session !== sessionId) {
+      setSpan(FIRST_SPAN);
+      follower.current?.follow();
+    } else if (known.oldest !== state.oldest && window.total > known.total) {
+      anchor.current = box.current && topRow(box.current);
+      setSpan(upward(span, window.total));
+    } else if (window.total > known.total && known.total > 0) {
+      setSpan(grown(span, window.total - known.total, following));
+    }
+  }, [window.total, sessionId]);
+
+  // Where the reader is stays where it is, whatever is mounted above.
+  useLayoutEffect(() => {
+    const at = anchor.current;
+    anchor.current = null;
+    if (!at || !box.current) return;
+    const row = box.current.querySelector(`[data-row="${CSS.escape(at.row)}"]`);
+    if (row) box.current.scrollTop += row.getBoundingClientRect().top - at.top;
+  }, [span]);
+
+  const onScroll = () => {
+    const node = box.current;
+    if (!node) return;
+    look.current ??= setTimeout(() => {
+      look.current = undefined;
+      setPassed(passedTurn(node, store.value.turns));
+    }, LOOK_AFTER);
+    if (follower.current?.following.value !== false) return;
+    const hiddenAbove = window.total - span.after - span.size > 0;
+    if (node.scrollTop < MARGIN && hiddenAbove) {
+      anchor.current = topRow(node);
+      setSpan(upward(span, window.total));
+    } else if (node.scrollTop < MARGIN && state.hasMore && !state.loadingOlder) {
+      dispatch({ type: 'olderAsked' });
+      post({ type: 'older', before: state.oldest });
+    } else if (span.after > 0 && node.scrollHeight - node.clientHeight - node.scrollTop < MARGIN) {
+      anchor.current = topRow(node);
+      setSpan(downward(span));
+    }
+  };
+
+  const folder = state.session?.workspaceFolder;
+  const around = useMemo<Around>(
+    () => ({ folder, questions: questions(state), toggles: state.toggles, allowed: state.allowed }),
+    [folder, sessionId, state.approvals, state.toggles, state.allowed],
+  );
+  const orphans = around.questions.filter((pending) => !hasRow(state.turns, pending));
+  const waitingBelow = away && around.questions.some((pending) => !state.seen.includes(pending.request.approvalId));
+  return (
+    <div class="transcript-frame">
+      <h1 class="only-read">{state.session?.title || l10n.t('Conversation')}</h1>
+      {passed && (
+        <button
+          type="button"
+          class="passed"
+          onClick={() => scroller.reveal(`[data-turn="${CSS.escape(passed.key)}"] .prompt`)}
+          tabIndex={-1}
+        >
+          <Icon name="arrow-up" />
+          <span>{promptText(passed.prompt)}</span>
+        </button>
+      )}
+      <div
+        class={following ? 'transcript following' : 'transcript'}
+        ref={box}
+        role="log"
+        aria-live="off"
+        aria-label={l10n.t('Conversation')}
+        tabIndex={0}
+        onScroll={onScroll}
+        onKeyDown={onTurnKeys}
+      >
+        <div class="column" ref={content}>
+          {(state.hasMore || window.total > span.after + span.size) && (
+            <div class="older meta">{l10n.t('Earlier…')}</div>
+          )}
+          {window.groups.map((group) => (
+            <TurnView
+              key={group.turn.key}
+              turn={group.turn}
+              rows={group.rows}
+              around={around}
+              last={group.turn === state.turns.at(-1)}
+              attempt={attemptOf(state.turns, group.turn)}
+            />
+          ))}
+          {orphans.map((pending) => (
+            <Card key={pending.request.approvalId} pending={pending} around={around} />
+          ))}
+        </div>
+      </div>
+      {away && (
+        <button type="button" class={waitingBelow ? 'pill waiting' : 'pill'} onClick={() => scroller.follow()}>
+          <Icon name="arrow-down" />
+          {waitingBelow ? l10n.t('Approval waiting') : l10n.t('Latest')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function hasRow(turns: readonly Turn[], { request }: Pending): boolean {
+  const turn = turns.findLast((one) => one.id === request.turnId);
+  return turn?.entries.some((entry) => entry.id === request.call.id) ?? false;
+}
+
+function topRow(box: HTMLElement): { row: string; top: number } | null {
+  const edge = box.getBoundingClientRect().top;
+  for (const node of box.querySelectorAll<HTMLElement>('[data-row]')) {
+    const { top, bottom } = node.getBoundingClientRect();
+    if (bottom > edge) return { row: node.dataset.row ?? '', top };
+  }
+  return null;
+}
+
+/** The turn being read whose prompt is out of sight above. */
+function passedTurn(box: HTMLElement, turns: readonly Turn[]): Turn | null {
+  const edge = box.getBoundingClientRect().top;
+  for (const node of box.querySelectorAll<HTMLElement>('[data-turn]')) {
+    const { top, bottom } = node.getBoundingClientRect();
+    if (bottom < edge + 40) continue;
+    if (top > edge) return null;
+    const prompt = node.querySelector('.prompt');
+    const gone = prompt ? prompt.getBoundingClientRect().bottom < edge : true;
+    return gone ? (turns.find((turn) => turn.key === node.dataset.turn) ?? null) : null;
+  }
+  return null;
+}
+
+/** Alt+Up and Alt+Down go from turn to turn. */
+function onTurnKeys(event: KeyboardEvent): void {
+  if (!event.altKey || (event.key !== 'ArrowUp' && event.key !== 'ArrowDown')) return;
+  const box = event.currentTarget as HTMLElement;
+  const edge = box.getBoundingClientRect().top;
+  const turns = [...box.querySelectorAll<HTMLElement>('[data-turn]')];
+  const target =
+    event.key === 'ArrowUp'
+      ? turns.findLast((turn) => turn.getBoundingClientRect().top < edge - 4)
+      : turns.find((turn) => turn.getBoundingClientRect().top > edge + 4);
+  if (!target) return;
+  event.preventDefault();
+  target.scrollIntoView({ block: 'start' });
+}
+
+/** Which attempt at its prompt a turn is, when a later turn repeats it. */
+function attemptOf(turns: readonly Turn[], turn: Turn): number | undefined {
+  const index = turns.indexOf(turn);
+  const next = turns[index + 1];
+  if (!next || !samePrompt(turn, next)) return undefined;
+  let n = 1;
+  for (let at = index - 1; at >= 0; at -= 1) {
+    const earlier = turns[at];
+    if (!earlier || !samePrompt(earlier, turn)) break;
+    n += 1;
+  }
+  return n;
+}
+
+function samePrompt(a: Turn, b: Turn): boolean {
+  if (a.prompt.length === 0 || promptText(a.prompt) !== promptText(b.prompt)) return false;
+  return a.prompt === b.prompt || JSON.stringify(a.prompt) === JSON.stringify(b.prompt);
+}
