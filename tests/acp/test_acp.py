@@ -65,7 +65,14 @@ async def connected(
             "PILOTFISH_LOG": str(tmp_path / "log"),
         }
         async with acp.spawn_agent_process(
-            cast("acp.Client", person), sys.executable, "-m", "pilotfish", "acp", env=environment, cwd=folder
+            cast("acp.Client", person),
+            sys.executable,
+            "-m",
+            "pilotfish",
+            "acp",
+            env=environment,
+            cwd=folder,
+            transport_kwargs={"stderr": None, "shutdown_timeout": 30.0},
         ) as (connection, _):
             await connection.initialize(protocol_version=1)
             session = await connection.new_session(cwd=str(folder), mcp_servers=[])

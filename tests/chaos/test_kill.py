@@ -61,7 +61,7 @@ async def test_after_any_kill_nothing_told_is_lost_and_the_next_prompt_works(tmp
                 client.begin(session, f"prompt {cycle}").add_done_callback(ignore)
                 await asyncio.sleep(dice.random() ** 2 * 1.5)
                 client.process.kill()
-                await client.process.wait()
+                await asyncio.wait_for(client.process.wait(), 30.0)
                 await asyncio.sleep(0.05)
                 seen = max([seen, *(told.seq for told in client.updates if told.session_id == session)])
         finishing = True

@@ -90,7 +90,7 @@ async def terminal(tmp_path: Path, *replies: Answer, trust: bool = True) -> Asyn
             shown.close()
             if process.returncode is None:
                 process.kill()
-                await process.wait()
+                await asyncio.wait_for(process.wait(), 30.0)
 
 
 async def piped(tmp_path: Path, *replies: Answer, arguments: tuple[str, ...] = ()) -> tuple[int, str, str]:

@@ -46,7 +46,7 @@ async def run(command: list[str], environ: dict[str, str], cwd: Path, timeout: f
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            await asyncio.wait_for(process.wait(), 30.0)
     return output.decode()
 
 

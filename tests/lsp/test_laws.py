@@ -105,7 +105,7 @@ async def test_laws_2_3_and_4_hold_over_a_crash_in_the_middle_of_a_call(folder: 
             lambda: any(call.status == "in_progress" for call in rig.client.laws.calls[session].values())
         )
         rig.client.process.kill()
-        await rig.client.process.wait()
+        await asyncio.wait_for(rig.client.process.wait(), 30.0)
         last, texts = rig.client.laws.seq[session], dict(rig.client.laws.texts[session])
     async with served(folder) as rig:
         loaded = await rig.client.load(session)

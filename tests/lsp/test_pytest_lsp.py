@@ -62,7 +62,7 @@ async def client(folder: Path) -> AsyncGenerator[Session]:
     command = [sys.executable, "-m", "pilotfish", "serve"]
     env = environment(folder.parent / "home")
     config = ClientServerConfig(server_command=command, server_env=env, client_factory=make)
-    client = cast("LanguageClient", await config.start())
+    client = cast("LanguageClient", await asyncio.wait_for(config.start(), 60))
     hello = {"protocolVersion": 1, "client": {"approvals": True}, "trusted": True, "settings": {}}
     await client.initialize_session(
         types.InitializeParams(
@@ -73,7 +73,7 @@ async def client(folder: Path) -> AsyncGenerator[Session]:
         )
     )
     yield Session(client, told)
-    await client.shutdown_session()
+    await asyncio.wait_for(client.shutdown_session(), 60)
 
 
 async def ask(client: Session, method: str, **params: Any) -> Any:

@@ -194,7 +194,11 @@ class Client:
         """Let go of the process, whatever it does."""
         if self.process.returncode is None:
             self.process.kill()
-            await self.process.wait()
+        # asyncio's wait() ends when the pipes have ended, and a pipe that nobody reads, or that a grandchild holds,
+        # may never do so.
+        self.reading.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.process.wait(), 10.0)
         self._reader.cancel()
         for task in (*self._tasks, *self._answering.values()):
             task.cancel()
