@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.engine import MODELS, rig
 from tests.support.provider import call, calls, fails, say
-from tests.support.provider_script import Call
+from tests.support.provider_script import Call, Tokens
 
 from pilotfish.core.records import CompactionRecord
 from pilotfish.errors import BadRequest
@@ -153,3 +154,42 @@ async def test_a_long_output_is_cut_in_the_middle_and_can_be_read_on(tmp_path: P
         assert 'read_output(call_id=\\"long\\"' in first or 'read_output(call_id="long"' in first
         assert "10000" not in first
         assert "10000\\n10001" in second
+
+
+async def test_a_context_that_is_nearly_full_is_summarised_before_it_overflows(tmp_path: Path) -> None:
+    full = say("answer 5", usage=Tokens(input=900_000, output=10))
+    replies = (*(say(f"answer {number}") for number in range(5)), full, say("SUMMARY"), say("went on"))
+    async with rig(tmp_path, *replies, contextWindow=1_000_000) as turn:
+        for number in range(6):
+            await turn.prompt(f"question {number}")
+        assert (await turn.prompt("the last one")).stop_reason == "end_turn"
+        assert [told.record.summary for told in turn.told if isinstance(told.record, CompactionRecord)] == ["SUMMARY"]
+        sent = str(turn.provider.requests[-1].body)
+        assert "the last one" in sent
+        assert "question 0" not in sent
+        turn.check_laws()
+
+
+async def test_a_summary_that_cannot_be_made_does_not_cost_the_turn(tmp_path: Path) -> None:
+    full = say("answer 5", usage=Tokens(input=900_000, output=10))
+    replies = (*(say(f"answer {number}") for number in range(5)), full, fails("bad_request"), say("went on"))
+    async with rig(tmp_path, *replies, contextWindow=1_000_000) as turn:
+        for number in range(6):
+            await turn.prompt(f"question {number}")
+        assert (await turn.prompt("the last one")).stop_reason == "end_turn"
+        assert "question 0" in str(turn.provider.requests[-1].body)
+
+
+async def test_a_client_that_does_not_read_is_not_told_of_step_after_step(tmp_path: Path) -> None:
+    async with rig(tmp_path, call("list_dir", path="."), say("done")) as turn:
+        blocked = asyncio.Event()
+        turn.face.room = blocked.wait  # pyright: ignore[reportAttributeAccessIssue] -- this client is full
+        running = asyncio.create_task(turn.prompt("look"))
+        for _ in range(100):
+            await asyncio.sleep(0.005)
+        assert turn.provider.requests == []
+        await turn.live.cancel(turn.session_id)
+        assert (await running).stop_reason == "cancelled"
+        blocked.set()
+        assert (await turn.prompt("again")).stop_reason == "end_turn"
+        turn.check_laws()

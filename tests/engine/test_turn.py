@@ -390,3 +390,13 @@ async def test_words_taken_back_before_they_were_read_never_reach_the_model(tmp_
         assert (await first).stop_reason == "end_turn"
         assert not any("no, wait" in str(request.body) for request in turn.provider.requests)
         turn.check_laws()
+
+
+async def test_a_command_is_judged_where_the_one_before_it_has_led(tmp_path: Path) -> None:
+    moves, writes = Call("bash", {"command": "cd inner"}, "moves"), Call("bash", {"command": "touch here"}, "writes")
+    async with rig(tmp_path, calls(moves, writes), say("done"), files={"inner/a.txt": ""}) as turn:
+        await turn.prompt("go")
+        asked = [(question.call.id, question.preview.cwd) for question in turn.face.asked]
+        assert asked == [("writes", str(turn.root)), ("writes", str(turn.root / "inner"))]
+        assert (turn.root / "inner" / "here").exists()
+        turn.check_laws()

@@ -22,7 +22,7 @@ from pilotfish.cli.screen import Lines, Screen
 from pilotfish.core.records import StopReason
 from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
-from pilotfish.engine.observe import log_path, start_logging, start_tracing
+from pilotfish.engine.observe import log_path, start_logging
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, OptionId, Question, Told
 from pilotfish.errors import BadRequest, TurnError, UnknownSession
@@ -175,8 +175,6 @@ async def engine(wish: Wish) -> AsyncGenerator[tuple[Live, TerminalFace, str]]:
     """The engine with a session, as the person wished."""
     start_logging(log_path())
     loaded = load_user({"model": wish.model, "mode": wish.mode})
-    if loaded.settings.telemetry:
-        start_tracing()
     face = TerminalFace(json=wish.json)
     for problem in loaded.problems:
         face.screen.line(f"Setting left out ({problem.source}): {problem.message}", "yellow")

@@ -143,6 +143,10 @@ class Calls:
             if ticket is None:
                 return await self._run(call_id, tool, allowed)
             async with self._order.turn(ticket):
+                # Commands before this one may have changed directory, or what its words stand for.
+                facts = await self._facts(tool, allowed.args)
+                if facts != allowed.facts:
+                    allowed = await self._allow(call_id, tool, allowed.args, facts)
                 return await self._run(call_id, tool, allowed)
         except _Denied as denied:
             self._turn.registry.move(call_id, CallStatus.DENIED, approval=denied.approval, error=_why_denied(denied))

@@ -13,6 +13,7 @@ from pydantic_ai.models import Model
 
 from pilotfish.core.messages import CanonicalMessage
 
+FULL = 0.85  # of the context window: above it the next prompt begins with a summary
 KEEP_MESSAGES = 6  # the newest messages stay as they are
 MAX_SOURCE_CHARS = 120_000  # of the old conversation, given to be summarised
 CHARS_PER_TOKEN = 4

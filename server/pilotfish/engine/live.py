@@ -26,6 +26,7 @@ from pilotfish.core.policy import CallFacts, Rule, Verdict, describe, narrowest_
 from pilotfish.core.records import FileChangeRecord, Receipt, SessionRecord, TurnEndRecord, TurnStartRecord, UndoRecord
 from pilotfish.engine import models
 from pilotfish.engine.mcp import Servers
+from pilotfish.engine.observe import trace
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, Face, Option, OptionId, Question, Session
 from pilotfish.engine.rules import RuleBook
@@ -95,6 +96,8 @@ class Live:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.settings = settings
+        if settings.telemetry:
+            trace(True)
         self.ledger = ledger
         self.catalog = Catalog(ledger)
         self.face = face
@@ -113,6 +116,8 @@ class Live:
 
     def set_settings(self, settings: Settings) -> None:
         """New settings hold from the next turn on."""
+        if settings.telemetry != self.settings.telemetry:
+            trace(settings.telemetry)
         self.settings = settings
 
     def set_secret(self, provider: str, key: str) -> None:

@@ -69,12 +69,9 @@ def start_logging(path: Path | None) -> None:
     root.handlers = [handler]
 
 
-def start_tracing() -> str | None:
-    """Trace every run with OpenTelemetry, contents left out. Gives what is missing, or None when it runs."""
-    try:
-        from pydantic_ai import Agent
-        from pydantic_ai.models.instrumented import InstrumentationSettings
-    except ImportError as error:
-        return f"tracing needs {error.name}"
-    Agent.instrument_all(InstrumentationSettings(include_content=False))
-    return None
+def trace(wanted: bool) -> None:
+    """Trace every run with OpenTelemetry, contents left out, or stop to. Where traces go, OTEL's own settings say."""
+    from pydantic_ai import Agent
+    from pydantic_ai.models.instrumented import InstrumentationSettings
+
+    Agent.instrument_all(InstrumentationSettings(include_content=False) if wanted else False)

@@ -136,6 +136,10 @@ class Ports(Protocol):
 
     def emit(self, record: Record) -> None: ...
     async def settled(self) -> None: ...
+    async def room(self) -> None:
+        """the client keeps up with what it is told"""
+        ...
+
     async def keep(self, data: bytes) -> str: ...
     async def read_output(self, call_id: str, first: int, count: int) -> str: ...
     def judge(self, facts: CallFacts) -> Verdict: ...
@@ -162,6 +166,11 @@ class Ports(Protocol):
 
     def new_id(self, kind: str) -> str: ...
     def clock(self) -> float: ...
+    @property
+    def nearly_full(self) -> bool:
+        """the conversation fills the model's context window, but for little"""
+        ...
+
     async def compact(self, turn_id: str, token: CancellationToken) -> bool:
         """Summarise what is old. False: there is nothing left to summarise."""
         ...
@@ -329,6 +338,8 @@ class RequestOrchestrator:
     async def _converse(self) -> StopReason:
         """Run the model until it is done; what may pass is tried again, from the recorded history."""
         failed, progress = 0, -1
+        if self.ports.nearly_full:
+            await self._make_room()
         while True:
             try:
                 return await self._one_run()
@@ -347,6 +358,13 @@ class RequestOrchestrator:
                 self._close_open("the provider's answer broke off")
                 if not await self._pause(wait):
                     return "cancelled"
+
+    async def _make_room(self) -> None:
+        """Summarise before the window overflows: some servers drop the beginning silently instead of refusing."""
+        try:
+            await self.ports.compact(self.turn_id, self._token)
+        except Exception as problem:
+            log.warning("turn %s: no summary: %s", self.request.request_id, failure(problem))
 
     async def _one_run(self) -> StopReason:
         from pilotfish.engine.agent import forward, main_agent
@@ -448,6 +466,7 @@ class RequestOrchestrator:
         self._message_id = self.ports.new_id("msg")
         self._call_ids.clear()
         await self.settled()
+        await self.ports.room()  # a client that does not read is not told of step after step
         return self._trimmed(messages)
 
     # -- one model response: phases 3 to 7 ---------------------------------------------------------------------

@@ -26,6 +26,7 @@ from pilotfish.core.records import (
     ToolCallRecord,
     TurnEndRecord,
     Usage,
+    UsageRecord,
 )
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.engine import compaction
@@ -90,6 +91,8 @@ class LiveSession:
         self._agents_rules = Rules(self.workspace)
         self._journal: Journal | None = None
         self._spoken: list[_Spoken] = []
+        self._fill: UsageRecord | None = None
+        """how full the context was after the last answer"""
         self._audit_hash = ""
         self._driver: asyncio.Task[None] | None = None
         self._current: Waiting | None = None
@@ -320,11 +323,16 @@ class LiveSession:
     def emit(self, record: Record) -> None:
         if isinstance(record, MessageRecord):
             self._speak(record)
+        elif isinstance(record, UsageRecord):
+            self._fill = record
         self._open_journal().emit(record)
 
     async def settled(self) -> None:
         if self._journal is not None:
             await self._journal.settled()
+
+    async def room(self) -> None:
+        await self.live.face.room()
 
     async def taken_up(self, turn_id: str) -> None:
         """A prompt is on disk. The first one gives the session its title."""
@@ -398,6 +406,12 @@ class LiveSession:
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
         return self.live.mcp.toolsets if self.trusted else ()
 
+    @property
+    def nearly_full(self) -> bool:
+        fill = self._fill
+        window = fill and (self.live.settings.context_window or fill.context_window)
+        return fill is not None and bool(window) and fill.context_used > compaction.FULL * window
+
     async def compact(self, turn_id: str, token: CancellationToken) -> bool:
         """Summarise everything before the newest prompt that leaves enough behind. False: nothing to summarise."""
         await self.settled()
@@ -427,6 +441,7 @@ class LiveSession:
         await self.settled()
         self.history[:] = get_messages_for_llm([*records, record])
         self._spoken = self._spoken[cut:]
+        self._fill = None
         return True
 
     # -- the ledger's side ----------------------------------------------------------------------------------------
@@ -440,11 +455,14 @@ class LiveSession:
         self.history = list(get_messages_for_llm(records))
         self.registry = ToolCallRegistry(self._call_changed, self.clock)
         self._spoken = []
+        self._fill = None
         self.usage, self.turns = Usage(), 0
         for record in records:
             match record:
                 case MessageRecord():
                     self._speak(record)
+                case UsageRecord():
+                    self._fill = record
                 case ToolCallRecord(call=call):
                     self.registry.restore(call)
                 case TurnEndRecord(usage=usage):
@@ -453,6 +471,7 @@ class LiveSession:
                 case CompactionRecord(keep_from=keep_from):
                     at = [spoken.message_id for spoken in self._spoken].index(keep_from)
                     self._spoken = self._spoken[at:]
+                    self._fill = None
                 case _:
                     pass
 
