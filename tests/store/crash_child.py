@@ -1,8 +1,8 @@
 """The process that is killed: `python -m tests.store.crash_child`.
 
-It imports once and then forks a victim for every line `directory seed delay` on its input. The victim appends under
-load; after `delay` seconds it is killed with SIGKILL. What it had begun (`+`) and what had been acknowledged (`!`) is
-answered as one line of JSON.
+It imports once and then forks a victim for every line `[directory, seed, delay, at_work]` on its input. The victim
+appends under load; after `delay` seconds, counted from its first acknowledged record when it is to die at work, it is
+killed with SIGKILL. What it had begun (`+`) and what had been acknowledged (`!`) is answered as one line of JSON.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from pilotfish.store.catalog import Catalog, SessionRow
 from pilotfish.store.ledger import Ledger
 
 SESSIONS = ("a", "b", "c")
+LONGEST_START = 30.0  # seconds until a victim must have written something
 
 
 def turn(chance: random.Random, turn_id: str) -> Iterator[Record | bytes]:
@@ -156,7 +157,7 @@ async def victim(directory: str, seed: int, tell: int) -> None:
     await asyncio.gather(*(append_for_ever(ledger, id_, random.Random(f"{seed}{id_}"), tell) for id_ in SESSIONS))
 
 
-def kill_one(directory: str, seed: int, delay: float) -> list[str]:
+def kill_one(directory: str, seed: int, delay: float, at_work: bool) -> list[str]:
     heard, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -168,6 +169,10 @@ def kill_one(directory: str, seed: int, delay: float) -> list[str]:
     os.close(tell)
     said: list[bytes] = []
     os.set_blocking(heard, False)
+    began = time.monotonic()
+    while at_work and not any(b"!" in piece for piece in said) and time.monotonic() < began + LONGEST_START:
+        _hear(heard, said)
+        time.sleep(0.001)
     deadline = time.monotonic() + delay
     while time.monotonic() < deadline:
         _hear(heard, said)
@@ -192,8 +197,7 @@ def _hear(heard: int, said: list[bytes]) -> bool:
 
 def main() -> None:
     for line in sys.stdin:
-        directory, seed, delay = json.loads(line)
-        sys.stdout.write(json.dumps(kill_one(directory, seed, delay)) + "\n")
+        sys.stdout.write(json.dumps(kill_one(*json.loads(line))) + "\n")
         sys.stdout.flush()
 
 

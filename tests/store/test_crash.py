@@ -38,14 +38,13 @@ def _nursery() -> Iterator[subprocess.Popen[str]]:
     )
     with process:
         yield process
-        if process.stdin:
-            process.stdin.close()
+        process.kill()
 
 
-def _kill_one(nursery: subprocess.Popen[str], directory: Path, seed: int, delay: float) -> list[str]:
+def _kill_one(nursery: subprocess.Popen[str], directory: Path, seed: int, delay: float, *, at_work: bool) -> list[str]:
     assert nursery.stdin is not None
     assert nursery.stdout is not None
-    nursery.stdin.write(json.dumps([str(directory), seed, delay]) + "\n")
+    nursery.stdin.write(json.dumps([str(directory), seed, delay, at_work]) + "\n")
     nursery.stdin.flush()
     said: list[str] = json.loads(nursery.stdout.readline())
     return said
@@ -63,7 +62,7 @@ async def test_nothing_acknowledged_is_lost_and_history_stays_sendable(nursery: 
         for _ in range(min(ROUNDS_A_DATABASE, ROUNDS - killed)):
             # Some die while they open the database, most in the middle of their work.
             delay = chance.choice((0.02, 0.2, 0.4)) * chance.random() + 0.001
-            for line in _kill_one(nursery, directory, killed, delay):
+            for line in _kill_one(nursery, directory, killed, delay, at_work=chance.random() < 0.7):
                 match line.split(" ", 3):
                     case ["+", session_id, n, type_]:
                         types[session_id, int(n)] = type_
@@ -74,7 +73,7 @@ async def test_nothing_acknowledged_is_lost_and_history_stays_sendable(nursery: 
             killed += 1
             await _check(directory, types, acknowledged)
         acknowledged_in_all += sum(acknowledged.values())
-    assert acknowledged_in_all > ROUNDS * 10  # else nothing was under load
+    assert acknowledged_in_all > ROUNDS  # else nothing was under load
 
 
 async def _check(directory: Path, types: dict[tuple[str, int], str], acknowledged: dict[str, int]) -> None:
