@@ -1,4 +1,4 @@
-/** Parts of the workspace as attachments of a prompt. */
+/** Parts of the workspace as attachments of a prompt: values, no questions. */
 
 import * as vscode from 'vscode';
 import type { Chip } from '../webview/messages.ts';
@@ -58,4 +58,34 @@ export function problemChips(uri: vscode.Uri, diagnostics: readonly vscode.Diagn
       },
     },
   }));
+}
+
+/** A part of a prompt that was sent before, as an attachment again. */
+export function blockChip(block: ContentBlock, index: number): Chip {
+  switch (block.type) {
+    case 'resource': {
+      const name = vscode.workspace.asRelativePath(vscode.Uri.parse(block.uri));
+      const lines = block.range ? `:${block.range.start.line + 1}–${block.range.end.line + 1}` : '';
+      return {
+        id: `${block.uri}${lines}`,
+        label: `${name.split('/').at(-1)}${lines}`,
+        detail: name,
+        icon: block.range ? 'selection' : 'file',
+        block,
+      };
+    }
+    case 'diagnostic':
+      return {
+        id: `${block.uri}!${index}`,
+        label: block.diagnostic.message.split('\n', 1)[0] ?? '',
+        icon: 'problem',
+        block,
+      };
+    case 'image':
+      return { id: `image-${index}`, label: vscode.l10n.t('Image'), icon: 'image', block };
+    case 'text':
+      return { id: `text-${index}`, label: vscode.l10n.t('Text'), icon: 'paste', block };
+    default:
+      return block satisfies never;
+  }
 }

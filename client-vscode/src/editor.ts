@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
 import type { Connection } from './connection.ts';
+import { messageOf } from './errors.ts';
 import type { Proposals } from './proposals.ts';
 import type {
   CodeActionsParams,
@@ -274,8 +275,4 @@ function toPosition({ line, character }: { line: number; character: number }): v
 
 function toRange({ start, end }: Range): vscode.Range {
   return new vscode.Range(toPosition(start), toPosition(end));
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

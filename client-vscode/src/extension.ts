@@ -1,9 +1,10 @@
 /** Puts the parts together, and nothing else. */
 
 import * as vscode from 'vscode';
+import { showQuestion } from './answering.ts';
 import { Approvals } from './approvals.ts';
-import { CHAT_VIEWS, Chat } from './chat.ts';
-import { fromView, type Rooms, registerCommands, showQuestion } from './commands.ts';
+import { Chat } from './chat.ts';
+import { fromView, registerCommands } from './commands.ts';
 import { Connection } from './connection.ts';
 import { Drafts } from './drafts.ts';
 import { serveEditor } from './editor.ts';
@@ -11,10 +12,12 @@ import { Models } from './models.ts';
 import { Notifications } from './notifications.ts';
 import { Proposals } from './proposals.ts';
 import type { OptionId } from './protocol.gen.ts';
+import type { Rooms } from './rooms.ts';
 import { Server } from './server.ts';
 import { Sessions } from './sessions.ts';
 import { wireSettings } from './settings.ts';
 import { Status } from './status.ts';
+import { CHAT_VIEWS, View } from './view.ts';
 
 let server: Server | undefined;
 
@@ -49,11 +52,20 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   server = running;
   const sessions = new Sessions(connection, approvals);
   const drafts = new Drafts(context.workspaceState);
-  const chat = new Chat(context, connection, running, approvals, sessions, drafts, log, (message) =>
-    fromView(rooms, message),
+  const view = new View(context);
+  const chat = new Chat(
+    context.workspaceState,
+    view,
+    connection,
+    running,
+    approvals,
+    sessions,
+    drafts,
+    log,
+    (message) => fromView(rooms, message),
   );
   const models = new Models(context, connection, chat);
-  const rooms: Rooms = { connection, server: running, chat, approvals, proposals, sessions, models, log };
+  const rooms: Rooms = { connection, server: running, view, chat, approvals, proposals, sessions, models, log };
   serveEditor(connection, proposals, () => running.languageClient);
   context.subscriptions.push(
     log,
@@ -61,13 +73,15 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     sessions,
     approvals,
     proposals,
+    view,
+    chat,
     new Status(running, chat, approvals),
     new Notifications(approvals, (approvalId) => void showQuestion(rooms, approvalId)),
-    ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, chat)),
+    ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, view)),
     ...registerCommands(rooms),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
       connection.notify('pilotfish/trust/changed', { trusted: true });
-      chat.post({ type: 'trusted', trusted: true });
+      view.post({ type: 'trusted', trusted: true });
     }),
     vscode.workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration('pilotfish.server')) void running.restart();

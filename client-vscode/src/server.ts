@@ -12,6 +12,7 @@ import {
 } from 'vscode-languageclient/node';
 import type { ServerState } from '../webview/messages.ts';
 import type { Connection, Transport } from './connection.ts';
+import { messageOf } from './errors.ts';
 import { type Found, findServer } from './find.ts';
 import { bundledWheel, InstallFailed, install, ownServer } from './install.ts';
 import { type Hello, type HelloResult, PROTOCOL_VERSION } from './protocol.gen.ts';
@@ -253,8 +254,4 @@ function transportOf(client: LanguageClient): Transport {
     onRequest: (method, handler) => client.onRequest(method, (params, token) => handler(params as never, token)),
     onNotification: (method, handler) => client.onNotification(method, (params) => handler(params as never)),
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

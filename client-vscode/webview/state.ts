@@ -68,6 +68,8 @@ export interface Turn {
   id: string;
   promptId?: string;
   prompt: readonly ContentBlock[];
+  /** the item of a loaded transcript that is taken for the prompt */
+  promptItem?: string;
   status: 'sending' | 'refused' | 'running' | 'ended' | 'interrupted';
   refusal?: string;
   began?: number;

@@ -25,13 +25,18 @@ export function prependItems(turns: readonly Turn[], items: readonly Item[]): re
   const seam = older.at(-1);
   const first = turns[0];
   if (!seam || !first || seam.id !== first.id) return [...older, ...turns];
+  // A page that began with a prompt steered into the turn took that for the turn's own.
+  const steered: Entry[] =
+    first.promptItem === undefined ? [] : [{ kind: 'steer', id: first.promptItem, prompt: first.prompt }];
+  const { promptItem: _, ...rest } = first;
   const joined: Turn = {
-    ...first,
+    ...rest,
     prompt: seam.prompt,
-    entries: [...seam.entries, ...first.entries],
+    entries: [...seam.entries, ...steered, ...first.entries],
     files: first.files.reduce(mergeFile, seam.files),
     plan: first.plan.length > 0 ? first.plan : seam.plan,
   };
+  if (seam.promptItem !== undefined) joined.promptItem = seam.promptItem;
   if (seam.promptId !== undefined) joined.promptId = seam.promptId;
   if (seam.began !== undefined) joined.began = seam.began;
   return [...older.slice(0, -1), joined, ...turns.slice(1)];
@@ -136,13 +141,18 @@ function emptyTurn(id: string): Turn {
   };
 }
 
+/** A turn's own prompt is its first item; one that comes later was steered into it. */
+function isUntouched({ prompt, entries, files, plan }: Turn): boolean {
+  return prompt.length === 0 && entries.length === 0 && files.length === 0 && plan.length === 0;
+}
+
 function addItem(turn: Turn, item: Item): Turn {
   switch (item.kind) {
     case 'prompt': {
-      if (turn.prompt.length > 0) {
+      if (!isUntouched(turn)) {
         return { ...turn, entries: [...turn.entries, { kind: 'steer', id: item.id, prompt: item.prompt }] };
       }
-      const named: Turn = { ...turn, prompt: item.prompt };
+      const named: Turn = { ...turn, prompt: item.prompt, promptItem: item.id };
       if (item.promptId !== undefined) named.promptId = item.promptId;
       if (item.at !== undefined) named.began = Date.parse(item.at);
       return named;

@@ -1,7 +1,14 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { ApprovalRequest, Session, SessionLoadResult, Update, UpdateParams } from '../../src/protocol.gen.ts';
+import type {
+  ApprovalRequest,
+  Item,
+  Session,
+  SessionLoadResult,
+  Update,
+  UpdateParams,
+} from '../../src/protocol.gen.ts';
 import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
 import { INITIAL, isBusy, type Local, questions, reduce, type State, type Turn } from '../../webview/state.ts';
 import { AT, call, EDIT_APPROVAL, loaded, SESSION, updates } from '../harness/scenes.ts';
@@ -239,25 +246,31 @@ describe('the rest', () => {
     expect(entry?.kind === 'tool_call' && entry.progress.length).toBe(32_000);
   });
 
-  it('older items join the turn that the page border cut', () => {
+  it('wherever the border of two pages lies, the turns are the same', () => {
     const { loaded: page } = recorded('work');
-    const cut = 4;
-    const newer: ToView = {
+    const steered: Item = {
+      kind: 'prompt',
+      id: 'steered',
+      turnId: page.items[3]?.turnId ?? '',
+      seq: 0,
+      prompt: [{ type: 'text', text: 'rather so' }],
+      promptId: 'p9',
+    };
+    const items = page.items.toSpliced(4, 0, steered);
+    const load = (some: readonly Item[], hasMore: boolean): ToView => ({
       type: 'loaded',
-      page: { ...page, items: page.items.slice(cut), hasMore: true },
+      page: { ...page, items: [...some], hasMore },
       queue: [],
       draft: EMPTY_DRAFT,
       at: AT,
-    };
-    const whole: ToView = { type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT };
-    const state = run(newer, {
-      type: 'older',
-      sessionId: page.session.id,
-      items: page.items.slice(0, cut),
-      hasMore: false,
     });
-    expect(state.turns.map(essence)).toEqual(run(whole).turns.map(essence));
-    expect(state.oldest).toBe(page.items[0]?.id);
+    const whole = run(load(items, false));
+    for (let cut = 1; cut < items.length; cut += 1) {
+      const older: ToView = { type: 'older', sessionId: page.session.id, items: items.slice(0, cut), hasMore: false };
+      const joined = run(load(items.slice(cut), true), older);
+      expect(joined.turns.map(essence), `cut before item ${cut}`).toEqual(whole.turns.map(essence));
+      expect(joined.oldest).toBe(items[0]?.id);
+    }
   });
 
   it('a turn that no process finished is shown as interrupted', () => {

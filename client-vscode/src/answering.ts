@@ -1,0 +1,44 @@
+/** Answers from outside the card: chords, the diff editor, the status menu. */
+
+import * as vscode from 'vscode';
+import { questionOf } from './proposals.ts';
+import type { Rooms } from './rooms.ts';
+
+/** The question's card in sight, in its session; the focus follows because the user asked. */
+export async function showQuestion({ approvals, chat, view }: Rooms, approvalId: string | undefined): Promise<void> {
+  const request = approvalId === undefined ? undefined : approvals.find(approvalId);
+  if (!request) {
+    void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: nothing waits'), 3000);
+    return;
+  }
+  if (request.sessionId !== chat.session?.id) await chat.open(request.sessionId);
+  await view.tell({ type: 'reveal', approvalId: request.approvalId });
+}
+
+/** A chord answers only what can be seen; otherwise it brings it into sight, and the next one answers. */
+export async function answerByKey(rooms: Rooms, optionId: 'allow_once' | 'reject'): Promise<void> {
+  const { approvals, chat } = rooms;
+  const next = approvals.open.find((request) => request.sessionId === chat.session?.id) ?? approvals.open[0];
+  if (!next) return;
+  if (approvals.isInSight(next.approvalId)) {
+    if (approvals.hearsKeys(next.approvalId)) await approvals.answer(next.approvalId, { optionId });
+    return;
+  }
+  await showQuestion(rooms, next.approvalId);
+}
+
+export async function allowAmended({ approvals, proposals }: Rooms, uri: vscode.Uri | undefined): Promise<void> {
+  const approvalId = questionOf(uri ?? activeUri());
+  const request = approvalId === undefined ? undefined : approvals.find(approvalId);
+  if (!request) {
+    void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
+    return;
+  }
+  const args = proposals.amended(request);
+  await approvals.answer(request.approvalId, { optionId: 'allow_once', ...(args && { args }) });
+}
+
+export function activeUri(): vscode.Uri | undefined {
+  const input = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
+  return input instanceof vscode.TabInputTextDiff ? input.modified : vscode.window.activeTextEditor?.document.uri;
+}

@@ -1,0 +1,58 @@
+/** Prompts that begin elsewhere than in the chat: in the editor, at a light bulb, from the palette. */
+
+import * as vscode from 'vscode';
+import { blockChip, documentChip, problemChips, selectionChip } from './attach.ts';
+import { lastPrompt } from './fork.ts';
+import type { ChatDraft } from './protocol.gen.ts';
+import type { Rooms } from './rooms.ts';
+
+export async function openChat({ view }: Rooms, draft: ChatDraft | undefined): Promise<void> {
+  if (!draft?.prompt) {
+    await view.tell({ type: 'focus' });
+    return;
+  }
+  const words = draft.prompt.find((block) => block.type === 'text');
+  const chips = draft.prompt.filter((block) => block !== words).map(blockChip);
+  await view.tell({
+    type: 'compose',
+    text: words?.type === 'text' ? words.text : '',
+    chips,
+    send: draft.send ?? false,
+  });
+}
+
+export async function retry({ chat, connection, view }: Rooms): Promise<void> {
+  if (!chat.session) return;
+  const last = await lastPrompt(connection, chat.session.id);
+  if (!last) return;
+  const words = last.prompt.find((block) => block.type === 'text');
+  const chips = last.prompt.filter((block) => block !== words).map(blockChip);
+  await view.tell({ type: 'compose', text: words?.type === 'text' ? words.text : '', chips, send: true });
+}
+
+export async function explain({ view }: Rooms): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor) {
+    await view.tell({ type: 'compose', text: vscode.l10n.t('Explain this project.'), chips: [], send: false });
+    return;
+  }
+  const selection = selectionChip(editor);
+  const text = selection ? vscode.l10n.t('Explain this code.') : vscode.l10n.t('Explain this file.');
+  await view.tell({ type: 'compose', text, chips: [selection ?? documentChip(editor.document)], send: true });
+}
+
+export async function fixProblems({ view }: Rooms): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  const problems = document
+    ? vscode.languages.getDiagnostics(document.uri).filter((one) => one.severity <= vscode.DiagnosticSeverity.Warning)
+    : [];
+  if (!document || problems.length === 0) {
+    void vscode.window.showInformationMessage(vscode.l10n.t('No problems in this file.'));
+    return;
+  }
+  const text =
+    problems.length === 1
+      ? vscode.l10n.t('Fix this problem.')
+      : vscode.l10n.t('Fix these {0} problems.', problems.length);
+  await view.tell({ type: 'compose', text, chips: problemChips(document.uri, problems), send: true });
+}

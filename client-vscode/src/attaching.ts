@@ -1,0 +1,104 @@
+/** Attaching to the prompt that is being written: by command, by picker, by drop. */
+
+import * as vscode from 'vscode';
+import type { Chip } from '../webview/messages.ts';
+import { documentChip, fileChip, problemChips, selectionChip } from './attach.ts';
+import type { Rooms } from './rooms.ts';
+
+/** The selection of the active editor. */
+export async function attachSelection(rooms: Rooms): Promise<void> {
+  await attach(rooms, selectionChip(vscode.window.activeTextEditor));
+}
+
+/** This file or folder, or the document in view. */
+export async function attachFile(rooms: Rooms, uri: vscode.Uri | undefined): Promise<void> {
+  const document = vscode.window.activeTextEditor?.document;
+  await attach(rooms, uri ? await fileChip(uri) : document && documentChip(document));
+}
+
+/** What was dropped onto the composer. */
+export async function attachDropped(rooms: Rooms, uris: readonly string[]): Promise<void> {
+  const chips = await Promise.all(uris.map((uri) => fileChip(localUri(uri))));
+  rooms.view.post({ type: 'attach', chips });
+}
+
+export async function attachPick(rooms: Rooms): Promise<void> {
+  const selection = selectionChip(vscode.window.activeTextEditor);
+  const document = vscode.window.activeTextEditor?.document;
+  const items = [
+    ...(selection
+      ? [
+          {
+            label: `$(list-selection) ${vscode.l10n.t('Selection')}`,
+            description: selection.label,
+            do: 'selection' as const,
+          },
+        ]
+      : []),
+    ...(document
+      ? [
+          {
+            label: `$(file) ${vscode.l10n.t('This file')}`,
+            description: vscode.workspace.asRelativePath(document.uri),
+            do: 'document' as const,
+          },
+        ]
+      : []),
+    ...(document && vscode.languages.getDiagnostics(document.uri).length > 0
+      ? [{ label: `$(warning) ${vscode.l10n.t('Problems of this file')}`, do: 'problems' as const }]
+      : []),
+    { label: `$(folder-opened) ${vscode.l10n.t('Files or images…')}`, do: 'files' as const },
+  ];
+  const picked = await vscode.window.showQuickPick(items, { title: vscode.l10n.t('Attach') });
+  if (picked?.do === 'selection') await attach(rooms, selection);
+  else if (picked?.do === 'document' && document) await attach(rooms, documentChip(document));
+  else if (picked?.do === 'problems' && document)
+    await rooms.view.tell({
+      type: 'attach',
+      chips: problemChips(document.uri, vscode.languages.getDiagnostics(document.uri)),
+    });
+  else if (picked?.do === 'files') await attachFiles(rooms);
+}
+
+const IMAGES: Record<string, string> = {
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+};
+
+async function attachFiles({ view }: Rooms): Promise<void> {
+  const uris = await vscode.window.showOpenDialog({ canSelectMany: true, openLabel: vscode.l10n.t('Attach') });
+  const chips: Chip[] = [];
+  for (const uri of uris ?? []) {
+    const mimeType = IMAGES[uri.path.split('.').at(-1)?.toLowerCase() ?? ''];
+    if (mimeType === undefined) chips.push(await fileChip(uri));
+    else
+      chips.push({
+        ...(await fileChip(uri)),
+        icon: 'image',
+        block: {
+          type: 'image',
+          mimeType,
+          data: Buffer.from(await vscode.workspace.fs.readFile(uri)).toString('base64'),
+        },
+      });
+  }
+  await view.tell({ type: 'attach', chips });
+}
+
+async function attach({ view }: Rooms, chip: Chip | undefined): Promise<void> {
+  if (!chip) {
+    void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: nothing to attach'), 3000);
+    return;
+  }
+  await view.tell({ type: 'attach', chips: [chip] });
+  view.post({ type: 'focus' });
+}
+
+/** Over remote, drops name files by `vscode-remote:`; here they are plain files. */
+function localUri(uri: string): vscode.Uri {
+  const parsed = vscode.Uri.parse(uri);
+  return parsed.scheme === 'vscode-remote' ? vscode.Uri.file(parsed.path) : parsed;
+}
