@@ -10,7 +10,7 @@ export function amendedArgs(request: ApprovalRequest, file: number, text: string
   const { args } = request.call;
   const whole = Object.keys(args).find((name) => typeof args[name] === 'string' && args[name] === shown.after);
   if (whole !== undefined) return { ...args, [whole]: text };
-  if (Array.isArray(args.edits) && shown.before !== undefined) {
+  if (Array.isArray(args.edits) && shown.before !== null) {
     return { ...args, edits: [smallestEdit(shown.before, text)] };
   }
   return 'content' in args ? { ...args, content: text } : undefined;

@@ -15,7 +15,7 @@ export async function forkBefore(connection: Connection, session: Session, turnI
   const fresh = await connection.request('pilotfish/session/new', {
     model: session.model,
     mode: session.mode,
-    ...(session.workspaceFolder !== undefined && { workspaceFolder: session.workspaceFolder }),
+    ...(session.workspaceFolder !== null && { workspaceFolder: session.workspaceFolder }),
   });
   return fresh.session;
 }

@@ -1,5 +1,5 @@
 // Generated from server/pilotfish/protocol/wire.py by `make generate`. Do not edit.
-// Absent means none: the server never sends null.
+// Absent means none: the server sends null only where the type says so.
 
 export const PROTOCOL_VERSION = 1;
 
@@ -97,8 +97,8 @@ export interface Usage {
 export interface Session {
   id: string;
   title: string;
-  /** a URI */
-  workspaceFolder?: string;
+  /** a URI; null: in no folder */
+  workspaceFolder: string | null;
   model: string;
   mode: Mode;
   createdAt: string;
@@ -413,13 +413,13 @@ export interface TurnEndItem {
 
 export type Item = PromptItem | MessageItem | ThoughtItem | CallItem | PlanItem | NoticeItem | CompactionItem | FileChangeItem | TurnEndItem;
 
-/** A file before and after. Absent `before`: it does not exist yet; absent `after`: it would be deleted. */
+/** A file before and after. `before` is null when it does not exist yet, `after` when it would be deleted. */
 export interface PreviewFile {
   uri: string;
   /** what `before` was read at */
   version?: string;
-  before?: string;
-  after?: string;
+  before: string | null;
+  after: string | null;
 }
 
 /** What files would become. */
@@ -816,7 +816,7 @@ export interface StoreStatus {
   state: "ok" | "unsaved";
 }
 
-/** How the server is. Answered at once, even while the rest loads. */
+/** How the server is. Answered at once, even while the rest loads: what is not known yet is null. */
 export interface Status {
   version: string;
   state: "loading" | "ready" | "failed";
@@ -824,12 +824,13 @@ export interface Status {
   memoryBytes: number;
   /** why loading failed */
   error?: Failure;
-  model?: string;
-  mode?: Mode;
-  trusted?: boolean;
-  store?: StoreStatus;
+  model: string | null;
+  mode: Mode | null;
+  trusted: boolean;
+  store: StoreStatus | null;
   mcpServers: McpServer[];
-  sandbox?: string;
+  /** what commands run in, or `none` and why */
+  sandbox: string | null;
   runningTurns: number;
   pendingApprovals: number;
   /** settings that were left out, and why */
@@ -981,44 +982,73 @@ export interface ChatDraft {
   send: boolean;
 }
 
-/** Hard limits of one turn; None means none. */
+/** Hard limits of one turn; absent means none. */
 export interface Budget {
+  /** input and output together */
   tokens?: number;
+  /** in US dollars, for models whose price is known */
   cost?: number;
 }
 
 /** A standing rule as a user writes it. */
 export interface RuleSetting {
+  /** deny beats ask beats allow */
   decision: "allow" | "ask" | "deny";
+  /** a tool's name, or `*` for all */
   tool?: string;
+  /** a command (`npm test`, `git log *`) or a path (`src/**`), as the tool has one */
   pattern?: string;
 }
 
 /** Every setting, camelCase on the wire and in `config.toml`, snake_case here. */
 export interface Settings {
+  /** `provider:name`, just a name when `baseUrl` is the address of an OpenAI-compatible server, or `demo` */
   model?: string;
+  /** the address of the provider that `model` names */
   baseUrl?: string;
+  /** used when the first one is overloaded or out of reach */
   fallbackModel?: string;
+  /** what runs without a question: reading (`ask`), reading and nothing else at all (`plan`), edits too (`edit`), and commands too (`auto`) */
   mode?: Mode;
+  /** requests to the model in one turn */
   maxIterations?: number;
+  /** calls that are sent again with arguments and output; older ones only by name */
   toolHistoryRounds?: number;
+  /** the newest output that is never left out, in tokens */
   protectTokens?: number;
+  /** less than this is not worth losing the provider's prompt cache for */
   minimumSavedTokens?: number;
+  /** calls that run at the same time; absent: as many as there are CPUs */
   maxParallelTools?: number;
+  /** seconds a call may take */
   toolTimeout?: number;
+  /** how often a call that only reads is tried again after an error that may pass */
   toolRetries?: number;
+  /** bytes of one call's output that the model is given */
   maxToolOutput?: number;
+  /** seconds without a word from the provider, after which the request has failed */
   stallTimeout?: number;
+  /** standing answers to approvals */
   rules?: RuleSetting[];
+  /** hard limits of one turn */
   budget?: Budget;
+  /** path of a file with MCP servers */
   mcpConfig?: string;
+  /** directory, or database URL, in which sessions are kept */
   storage?: string;
+  /** in tokens, for models that do not tell theirs */
   contextWindow?: number;
+  /** how much the model thinks first, where it can; absent: its own default */
   thinking?: "off" | "low" | "medium" | "high";
+  /** absent: the model's own default */
   temperature?: number;
+  /** whether commands are confined where the system can do so */
   sandbox?: "auto" | "off";
+  /** whether confined commands may use the network */
   network?: boolean;
+  /** the fast path to OpenAI-compatible servers; off: the provider's own library */
   lean?: boolean;
+  /** traces by OpenTelemetry, to where its own environment variables say */
   telemetry?: boolean;
 }
 

@@ -34,47 +34,77 @@ class _Shape(BaseModel):
 
 
 class Budget(_Shape):
-    """Hard limits of one turn; None means none."""
+    """Hard limits of one turn; absent means none."""
 
     tokens: int | None = Field(default=None, gt=0)
+    """input and output together"""
     cost: float | None = Field(default=None, gt=0)
+    """in US dollars, for models whose price is known"""
 
 
 class RuleSetting(_Shape):
     """A standing rule as a user writes it."""
 
     decision: Literal["allow", "ask", "deny"]
+    """deny beats ask beats allow"""
     tool: str = "*"
+    """a tool's name, or `*` for all"""
     pattern: str = "*"
+    """a command (`npm test`, `git log *`) or a path (`src/**`), as the tool has one"""
 
 
 class Settings(_Shape):
     """Every setting, camelCase on the wire and in `config.toml`, snake_case here."""
 
     model: str = "demo"
+    """`provider:name`, just a name when `baseUrl` is the address of an OpenAI-compatible server, or `demo`"""
     base_url: str | None = None
+    """the address of the provider that `model` names"""
     fallback_model: str | None = None
+    """used when the first one is overloaded or out of reach"""
     mode: Mode = "ask"
+    """what runs without a question: reading (`ask`), reading and nothing else at all (`plan`), edits too (`edit`),
+    and commands too (`auto`)"""
     max_iterations: int = Field(default=15, ge=1, le=1000)
+    """requests to the model in one turn"""
     tool_history_rounds: int = Field(default=10, ge=0)
+    """calls that are sent again with arguments and output; older ones only by name"""
     protect_tokens: int = Field(default=40_000, ge=0)
+    """the newest output that is never left out, in tokens"""
     minimum_saved_tokens: int = Field(default=20_000, ge=0)
+    """less than this is not worth losing the provider's prompt cache for"""
     max_parallel_tools: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
+    """calls that run at the same time; absent: as many as there are CPUs"""
     tool_timeout: float = Field(default=120.0, gt=0)
+    """seconds a call may take"""
     tool_retries: int = Field(default=3, ge=0)
+    """how often a call that only reads is tried again after an error that may pass"""
     max_tool_output: int = Field(default=20_000, ge=1_000)
+    """bytes of one call's output that the model is given"""
     stall_timeout: float = Field(default=90.0, gt=0)
+    """seconds without a word from the provider, after which the request has failed"""
     rules: tuple[RuleSetting, ...] = ()
+    """standing answers to approvals"""
     budget: Budget = Budget()
+    """hard limits of one turn"""
     mcp_config: str | None = None
+    """path of a file with MCP servers"""
     storage: str | None = None
+    """directory, or database URL, in which sessions are kept"""
     context_window: int | None = Field(default=None, gt=0)
+    """in tokens, for models that do not tell theirs"""
     thinking: Thinking | None = None
+    """how much the model thinks first, where it can; absent: its own default"""
     temperature: float | None = Field(default=None, ge=0, le=2)
+    """absent: the model's own default"""
     sandbox: Literal["auto", "off"] = "auto"
+    """whether commands are confined where the system can do so"""
     network: bool = True
+    """whether confined commands may use the network"""
     lean: bool = True
+    """the fast path to OpenAI-compatible servers; off: the provider's own library"""
     telemetry: bool = False
+    """traces by OpenTelemetry, to where its own environment variables say"""
 
 
 @dataclass(frozen=True, slots=True)

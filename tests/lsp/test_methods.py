@@ -134,6 +134,46 @@ async def test_a_fork_ends_with_the_item_it_was_made_at(rig: Rig):
     assert not any(item.kind == "message" and item.text == "answer 1" for item in kept)
 
 
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"workspaceFolder": "file:///there/is/no/such/folder"}, "workspaceFolder"),
+        ({"workspaceFolder": "https://example.com/"}, "workspaceFolder"),
+        ({"model": "nosuchprovider:large"}, "model"),
+        ({"model": "openai-chat:"}, "model"),
+        ({"model": ""}, "model"),
+    ],
+)
+async def test_a_session_is_not_made_where_it_could_never_run(rig: Rig, params: dict[str, str], field: str):
+    error = await refused(rig, "pilotfish/session/new", params)
+    assert (error.code, error.data) == (-32602, {"field": field})
+
+
+async def test_a_session_is_not_given_a_model_that_can_be_none(rig: Rig):
+    session = await rig.client.new_session()
+    params = {"sessionId": session, "model": "nosuchprovider:large"}
+    error = await refused(rig, "pilotfish/session/configure", params)
+    assert (error.code, error.data) == (-32602, {"field": "model"})
+    assert (await rig.client.load(session)).session.model == "openai-chat:scripted"
+
+
+async def test_every_method_with_a_session_refuses_an_unknown_one(rig: Rig):
+    more: dict[str, dict[str, Any]] = {
+        "session/rename": {"title": "x"},
+        "session/prompt": {"prompt": [text_block("x")]},
+        "queue/remove": {"promptId": "p"},
+        "rule/add": {"decision": "ask", "scope": "session"},
+        "rule/remove": {"id": "x"},
+        "mention/complete": {"query": ""},
+    }
+    for method, row in wire.METHODS.items():
+        name = method.removeprefix("pilotfish/")
+        if row.sender != "client" or "session_id" not in row.params.model_fields:
+            continue
+        error = await refused(rig, method, {"sessionId": "nobody", **more.get(name, {})})
+        assert (method, error.code) == (method, 1)
+
+
 # ---- turns ----------------------------------------------------------------------------------------------------------
 
 
@@ -369,6 +409,34 @@ async def test_an_answer_that_does_not_fit_is_no_answer_and_the_question_is_aske
     name = rig.script("unfit", call("write_file", path="unfit.txt", content="x"), say("done"))
     assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
     assert (rig.folder / "unfit.txt").exists()
+
+
+async def test_a_question_whose_answers_never_fit_waits_and_the_user_is_told(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = option("allow_forever")
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("misfit", call("write_file", path="misfit.txt", content="x")))
+    await rig.client.until(lambda: bool(rig.client.of("window/showMessage")))
+    assert "optionId" in rig.client.of("window/showMessage")[-1]["message"]
+    assert len(rig.client.of("pilotfish/approval/request")) == 3
+    (waiting,) = (await rig.client.request("pilotfish/approval/list", {"sessionId": session}))["approvals"]
+    answer = {"approvalId": waiting["approvalId"], "optionId": "allow_forever"}
+    error = await refused(rig, "pilotfish/approval/answer", answer)
+    assert (error.code, error.data) == (-32602, {"field": "optionId"})
+    await rig.client.request("pilotfish/session/cancel", {"sessionId": session})
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "cancelled"
+    assert not (rig.folder / "misfit.txt").exists()
+
+
+async def test_a_client_that_does_not_know_our_question_is_asked_by_a_message(rig: Rig):
+    async def deny(params: dict[str, Any]) -> Any:
+        return next(action for action in params["actions"] if action["title"] == "Deny")
+
+    del rig.client.answers["pilotfish/approval/request"]
+    rig.client.answers["window/showMessageRequest"] = deny
+    session = await rig.client.new_session()
+    name = rig.script("unknown", call("write_file", path="unknown.txt", content="x"), say("all right"))
+    assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
+    assert statuses(rig, "write_file")[-1] == "denied"
 
 
 async def test_a_client_that_fails_to_ask_leaves_the_question_waiting(rig: Rig):

@@ -64,7 +64,16 @@ END_JSON: dict[str, Any] = {
 }
 PROMPT = ({"type": "text", "text": "hi"}, {"type": "image", "data": "aa", "mimeType": "image/png"})
 SESSION = wire.Session(
-    id="s", title="", model="m", mode="ask", created_at="", updated_at="", turns=0, busy=True, usage=wire.Usage()
+    id="s",
+    title="",
+    workspace_folder=None,
+    model="m",
+    mode="ask",
+    created_at="",
+    updated_at="",
+    turns=0,
+    busy=True,
+    usage=wire.Usage(),
 )
 ENTRY = records.PlanEntry(content="do", status="completed", priority="high")
 ENTRY_JSON = {"content": "do", "status": "completed", "priority": "high"}

@@ -99,7 +99,7 @@ describe('diffs', () => {
   });
 
   it('of a new file are all added', () => {
-    expect(diffOf({ uri: 'file:///a', after: 'a\nb\n' })).toMatchObject({ added: 2, removed: 0 });
+    expect(diffOf({ uri: 'file:///a', before: null, after: 'a\nb\n' })).toMatchObject({ added: 2, removed: 0 });
   });
 
   it('are read from unified text, hunk by hunk', () => {

@@ -192,7 +192,7 @@ function PreviewBox({
           {preview.files.map((file, index) => (
             <div class="preview-file" key={file.uri}>
               {preview.files.length > 1 && <Path uri={file.uri} folder={folder} />}
-              {file.after === undefined && <p class="note">{l10n.t('The file would be deleted.')}</p>}
+              {file.after === null && <p class="note">{l10n.t('The file would be deleted.')}</p>}
               <Diff
                 lines={diffOf(file).lines}
                 open={diffOpen}

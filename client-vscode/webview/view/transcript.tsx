@@ -97,7 +97,7 @@ export function Transcript({ state }: { state: State }) {
     }
   };
 
-  const folder = state.session?.workspaceFolder;
+  const folder = state.session?.workspaceFolder ?? undefined;
   const around = useMemo<Around>(
     () => ({ folder, questions: questions(state), toggles: state.toggles, allowed: state.allowed }),
     [folder, sessionId, state.approvals, state.toggles, state.allowed],

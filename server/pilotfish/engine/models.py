@@ -70,6 +70,22 @@ def resolve(model: str, settings: Settings, secrets: Mapping[str, str]) -> Model
     return kept.models[asked]
 
 
+def recognise(model: str, settings: Settings) -> None:
+    """Raises TurnError for a string that can name no model, whatever keys there are. Imports the provider: blocking."""
+    if model == DEMO:
+        return
+    prefix, _, name = model.partition(":") if ":" in model else ("", "", model)
+    if not name.strip() or (prefix in ("", "openai-compatible") and settings.base_url is None):
+        raise _unknown(model)
+    if prefix not in ("", "openai-compatible", *LOCAL_BY_PREFIX):
+        try:
+            infer_provider_class(prefix)
+        except ValueError:
+            raise _unknown(model) from None
+        except ImportError:
+            return  # known, and its package is missing: the turn says which
+
+
 async def aclose() -> None:
     """Close every connection of this event loop's models. They may be resolved anew afterwards."""
     kept = _KEPT.pop(asyncio.get_running_loop(), None)

@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import ValidationError
-
 from pilotfish.errors import BadRequest, UnknownCall
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.framing import as_object
-from pilotfish.lsp.peer import ClientError, Peer, bad_request
+from pilotfish.lsp.params import read
+from pilotfish.lsp.peer import ClientError, Peer
 from pilotfish.protocol import wire
+from pilotfish.protocol.wire import ERROR_CODES
 
 if TYPE_CHECKING:
     from pilotfish.engine.ports import Answer, Option, OptionId, Question
@@ -95,17 +95,12 @@ class Approvals:
 
     def answer(self, params: Any, by: str) -> bool:
         """An answer by request or command: `{approvalId, optionId, feedback?, args?}`. False: it came too late."""
-        try:
-            said = wire.ApprovalAnswerParams.model_validate(params)
-        except ValidationError as error:
-            raise bad_request(error) from None
-        if said.approval_id not in self._open:
+        said = read(wire.ApprovalAnswerParams, params)
+        question = self._open.get(said.approval_id)
+        if question is None:
             raise UnknownCall(f"No question with the id {said.approval_id!r} waits; it may have been answered.")
-        return self._answered(
-            said.approval_id,
-            wire.ApprovalAnswer(option_id=said.option_id, feedback=said.feedback, args=said.args),
-            by,
-        )
+        answer = wire.ApprovalAnswer(option_id=said.option_id, feedback=said.feedback, args=said.args)
+        return self._answered(question, answer, by)
 
     async def show_preview(self, approval_id: str) -> bool:
         """Show what a question is about, in an editor; whether the client could."""
@@ -121,19 +116,24 @@ class Approvals:
     async def _ask_ours(self, question: Question) -> None:
         from pilotfish.lsp import views  # likewise
 
-        asked = views.question(question)
+        asked, wrong = views.question(question), ""
         for _ in range(_TRIES):
             try:
                 said = await self._peer.request("pilotfish/approval/request", asked)
-                answer = wire.ApprovalAnswer.model_validate(said)
+                self._answered(question, read(wire.ApprovalAnswer, said), "client")
             except ClientError as error:
                 log.warning("the client does not show the question %s: %s", question.approval_id, error)
+                if error.code == ERROR_CODES["method_not_found"]:
+                    await self._ask_plain(question)
+                else:
+                    self._say_that_it_waits()
                 return
-            except ValidationError as error:
-                log.warning("the answer to %s does not fit: %s", question.approval_id, bad_request(error))
-                continue
-            self._answered(question.approval_id, answer, "client")
-            return
+            except BadRequest as error:
+                log.warning("the answer to %s does not fit: %s", question.approval_id, error)
+                wrong = str(error)
+            else:
+                return
+        self._say_that_it_waits(f"The answer to “{title(question)}” could not be used ({wrong}). ")
 
     async def _ask_plain(self, question: Question) -> None:
         if question.preview.kind == "diff":
@@ -149,10 +149,13 @@ class Approvals:
             return
         option = labels.get(str((as_object(said) or {}).get("title")))
         if option is not None:
-            self._answered(question.approval_id, wire.ApprovalAnswer(option_id=option), "message")
-            return
+            self._answered(question, wire.ApprovalAnswer(option_id=option), "message")
+        else:
+            self._say_that_it_waits()
+
+    def _say_that_it_waits(self, why: str = "") -> None:
         waits = "Pilotfish waits for your answer. Run pilotfish.approve to answer, pilotfish.cancel to stop."
-        self._peer.notify("window/showMessage", {"type": 3, "message": waits})
+        self._peer.notify("window/showMessage", {"type": 2 if why else 3, "message": f"{why}{waits}"})
 
     async def _show_file(self, question: Question) -> bool:
         """The preview as a file of its own, for clients that can open one."""
@@ -172,13 +175,18 @@ class Approvals:
             return (as_object(answer) or {}).get("success") is True
         return False
 
-    def _answered(self, approval_id: str, answer: wire.ApprovalAnswer, by: str) -> bool:
+    def _answered(self, question: Question, answer: wire.ApprovalAnswer, by: str) -> bool:
+        """Hand an answer over. BadRequest when it is none to this question: that is neither consent nor refusal."""
         from pilotfish.engine.ports import Answer  # loaded behind `initialize`, with the engine
 
+        if answer.option_id not in [option.id for option in question.options]:
+            raise BadRequest(f"optionId: {answer.option_id} is not offered here", field="optionId")
+        if answer.args is not None and not question.amendable:
+            raise BadRequest("args: these arguments cannot be amended", field="args")
         if self.answers is None:
             return False
         said = Answer(option_id=answer.option_id, feedback=answer.feedback, args=answer.args, by=by)
-        return self.answers(approval_id, said)
+        return self.answers(question.approval_id, said)
 
 
 def title(question: Question) -> str:

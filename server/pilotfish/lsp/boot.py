@@ -133,7 +133,8 @@ class Boot:
             self._fail(key, -32600, _SERVER_IS_DOWN)
             return True
         if method == "pilotfish/status" and message.get("params") in (None, {}):
-            self._write(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(key), _loading()))
+            trusted = (hello_of(self.hello) or {}).get("trusted") is True
+            self._write(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_id(key), _loading(trusted=trusted)))
             return True
         return False
 
@@ -175,10 +176,16 @@ def memory_bytes() -> int:
         return 0
 
 
-def _loading() -> bytes:
+def _loading(*, trusted: bool) -> bytes:
     return (
-        b'{"version":"%b","state":"loading","uptimeMs":%d,"memoryBytes":%d,"mcpServers":[],"runningTurns":0,'
-        b'"pendingApprovals":0,"problems":[]}' % (VERSION.encode(), (time.monotonic() - STARTED) * 1000, memory_bytes())
+        b'{"version":"%b","state":"loading","uptimeMs":%d,"memoryBytes":%d,"model":null,"mode":null,"trusted":%b,'
+        b'"store":null,"mcpServers":[],"sandbox":null,"runningTurns":0,"pendingApprovals":0,"problems":[]}'
+        % (
+            VERSION.encode(),
+            (time.monotonic() - STARTED) * 1000,
+            memory_bytes(),
+            b"true" if trusted else b"false",
+        )
     )
 
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from pilotfish.errors import BadRequest
 from pilotfish.lsp.documents import Document, Documents, json_of, path_of
 from pilotfish.lsp.framing import as_object
+from pilotfish.lsp.params import read
 from pilotfish.lsp.peer import ClientError, Peer
 from pilotfish.protocol import wire
 from pilotfish.workspace.port import Buffer, Hunk, Saved
@@ -143,10 +143,10 @@ class LspEditor:
         """An answer in its shape, or None: no answer, an error, or another shape."""
         result = wire.METHODS[method].result or wire.Empty
         try:
-            return result.model_validate(await self._peer.request(method, params, timeout) or {})
+            return read(result, await self._peer.request(method, params, timeout) or {})
         except (ClientError, TimeoutError) as error:
             log.warning("%s: %s", method, error or "no answer in time")
-        except ValidationError as error:
+        except BadRequest as error:
             log.warning("%s: the client's answer does not fit: %s", method, error)
         return None
 

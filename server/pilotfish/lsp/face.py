@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from pydantic import ValidationError
-
 from pilotfish.core.records import SessionRecord
 from pilotfish.engine.ports import Question, Session, Told
+from pilotfish.errors import BadRequest
 from pilotfish.lsp import views
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.editor import LspEditor
 from pilotfish.lsp.framing import as_object
+from pilotfish.lsp.params import read
 from pilotfish.lsp.peer import ClientError, Peer
 from pilotfish.protocol import present, wire
 
@@ -68,8 +68,8 @@ class LspFace:
             return await self._ask_plainly(question, options)
         asked = wire.AskParams(session_id=session_id, turn_id=turn_id, question=question, options=tuple(options))
         try:
-            said = wire.AskResult.model_validate(await self._peer.request("pilotfish/user/ask", asked))
-        except (ClientError, ValidationError) as error:
+            said = read(wire.AskResult, await self._peer.request("pilotfish/user/ask", asked))
+        except (ClientError, BadRequest) as error:
             log.warning("pilotfish/user/ask: %s", error)
             return None
         return None if said.dismissed else said.answer

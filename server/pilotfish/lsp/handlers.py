@@ -9,9 +9,10 @@ from typing import Any
 
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Usage
+from pilotfish.engine import models
 from pilotfish.engine.live import Live
 from pilotfish.engine.orchestrator import Outcome
-from pilotfish.errors import BadRequest, UnknownCall
+from pilotfish.errors import BadRequest, TurnError, UnknownCall
 from pilotfish.lsp import slash, views
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.documents import Documents, path_of
@@ -62,6 +63,9 @@ class Handlers:
 
     async def session_new(self, params: wire.SessionNewParams, _: Call) -> wire.Wire:
         folder = _folder(params.workspace_folder)
+        if folder is not None and not await asyncio.to_thread(Path(folder).is_dir):
+            raise BadRequest(f"workspaceFolder: there is no folder {folder}", field="workspaceFolder")
+        await self._recognise(params.model)
         session = await self.live.new(folder, params.title, params.model, params.mode)
         self._face.told_plainly.add(session.id)
         return wire.SessionResult(session=views.session(session))
@@ -100,6 +104,8 @@ class Handlers:
         return wire.SessionExportResult(text=await self.live.export(params.session_id, params.format))
 
     async def session_configure(self, params: wire.SessionConfigureParams, _: Call) -> wire.Wire:
+        await self._must_exist(params.session_id)
+        await self._recognise(params.model)
         session = await self.live.configure(params.session_id, params.model, params.mode)
         return wire.SessionResult(session=views.session(session))
 
@@ -159,6 +165,7 @@ class Handlers:
     # -- approvals and rules --------------------------------------------------------------------------------------
 
     async def approval_list(self, params: wire.ApprovalListParams, _: Call) -> wire.Wire:
+        await self._must_exist(params.session_id)
         waiting = self.live.questions(params.session_id)
         return wire.ApprovalListResult(approvals=tuple(views.question(question) for question in waiting))
 
@@ -167,6 +174,7 @@ class Handlers:
         return wire.ApprovalAnswerResult(accepted=self._approvals.answer(said, "client"))
 
     async def rule_list(self, params: wire.RuleListParams, _: Call) -> wire.Wire:
+        await self._must_exist(params.session_id)
         return wire.RuleListResult(rules=tuple(views.rule(rule) for rule in self.live.rules(params.session_id)))
 
     async def rule_add(self, params: wire.RuleAddParams, _: Call) -> wire.Wire:
@@ -180,9 +188,10 @@ class Handlers:
         return wire.RuleAddResult(rule=views.rule(rule))
 
     async def rule_remove(self, params: wire.RuleRemoveParams, _: Call) -> wire.Wire:
+        folder = await self._folder_of(params.session_id)
         for rule in self.live.rules(params.session_id):
             if views.rule_id(rule) == params.id:
-                if self.live.remove_rule(rule, await self._folder_of(params.session_id)):
+                if self.live.remove_rule(rule, folder):
                     return wire.Empty()
                 raise UnknownCall("That rule is not kept by Pilotfish: it stands in the settings or in the repository.")
         raise UnknownCall(f"No rule has the id {params.id!r}.")
@@ -213,6 +222,7 @@ class Handlers:
         return wire.CommandListResult(commands=slash.listed(await self.own_commands()))
 
     async def mention_complete(self, params: wire.MentionParams, _: Call) -> wire.Wire:
+        await self._must_exist(params.session_id)
         if self._mentions is None:
             self._mentions = Mentions(self.roots, self._documents, self._face.editor)
         return await self._mentions.complete(params.query, params.limit)
@@ -221,6 +231,19 @@ class Handlers:
         """The user's own commands, and those of the folders that are trusted."""
         trusted = [root for root in self.roots if self.live.trusted(str(root))]
         return await asyncio.to_thread(slash.own_commands, trusted)
+
+    async def _must_exist(self, session_id: str | None) -> None:
+        if session_id is not None:
+            await self.live.session(session_id)
+
+    async def _recognise(self, model: str | None) -> None:
+        """A model that cannot be one is refused before a session has it. Whether it can be had, its turn will say."""
+        if model is None:
+            return
+        try:
+            await asyncio.to_thread(models.recognise, model, self.live.settings)
+        except TurnError as error:
+            raise BadRequest(f"model: {error} {error.remedy}", field="model") from None
 
     async def _folder_of(self, session_id: str | None) -> str | None:
         if session_id is not None:
@@ -240,6 +263,7 @@ class Handlers:
 
     async def say_model(self, session_id: str, arguments: str) -> wire.PromptResult:
         if arguments:
+            await self._recognise(arguments)
             session = await self.live.configure(session_id, arguments, None)
             return _reply(f"This session uses `{session.model}` from now on.")
         rows = [

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pilotfish.errors import (
     BadRequest,
@@ -31,7 +31,7 @@ from pilotfish.errors import (
 )
 from pilotfish.lsp.framing import Broken, as_object, scrub
 from pilotfish.lsp.outbox import Outbox
-from pilotfish.protocol.wire import ERROR_CODES, METHODS
+from pilotfish.protocol.wire import ERROR_CODES
 
 log = logging.getLogger(__name__)
 
@@ -266,21 +266,6 @@ def encode(payload: Any) -> bytes:
         if isinstance(payload, BaseModel):
             payload = payload.model_dump(by_alias=True, exclude_none=True)
         return orjson.dumps(scrub(payload))
-
-
-def parse(method: str, params: Any) -> Any:
-    """The params of one of our methods, checked."""
-    try:
-        return METHODS[method].params.model_validate({} if params is None else params)
-    except ValidationError as error:
-        raise bad_request(error) from None
-
-
-def bad_request(error: ValidationError) -> BadRequest:
-    """The first thing that is wrong, by the name it has on the wire."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    field = ".".join(str(step) for step in first["loc"]) or "params"
-    return BadRequest(f"{field}: {first['msg']}", field=field)
 
 
 def loads(body: bytes) -> Any:

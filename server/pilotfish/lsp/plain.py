@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path
-from pydantic import ValidationError
 
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ChunkRecord, StateRecord, ToolCallRecord
@@ -26,7 +25,8 @@ from pilotfish.lsp import commands, views
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.framing import as_object, as_objects
 from pilotfish.lsp.handlers import Handlers, undone_words
-from pilotfish.lsp.peer import ClientError, Peer, bad_request
+from pilotfish.lsp.params import read
+from pilotfish.lsp.peer import ClientError, Peer
 from pilotfish.lsp.progress import Progress, Progresses
 from pilotfish.protocol import present, wire
 
@@ -286,10 +286,7 @@ def _asked(arguments: Sequence[Any]) -> _Asked:
     if isinstance(uri := said.get("uri"), str):
         blocks.append({"type": "resource", "uri": uri, "range": said.get("range")})
     session_id = said.get("sessionId")
-    try:
-        checked = wire.PromptParams.model_validate({"sessionId": session_id or "", "prompt": blocks})
-    except ValidationError as error:
-        raise bad_request(error) from None
+    checked = read(wire.PromptParams, {"sessionId": session_id or "", "prompt": blocks})
     if not any(isinstance(block, wire.TextBlock) and block.text.strip() for block in checked.prompt):
         raise BadRequest("arguments: a prompt needs a text", field="arguments")
     return _Asked(checked.prompt, checked.session_id or None, said.get("new") is True, said.get("wait") is True)

@@ -29,7 +29,8 @@ from pilotfish.lsp.framing import as_list, as_object, as_objects
 from pilotfish.lsp.loading import Loader, Parts, World
 from pilotfish.lsp.log import start_log
 from pilotfish.lsp.outbox import Outbox
-from pilotfish.lsp.peer import Call, ClientError, Hear, Inbox, Message, Peer, Serve, loads, parse
+from pilotfish.lsp.params import parse
+from pilotfish.lsp.peer import Call, ClientError, Hear, Inbox, Message, Peer, Serve, loads
 from pilotfish.lsp.progress import Progresses
 from pilotfish.protocol import wire
 

@@ -119,7 +119,7 @@ class _Page:
         text = spell(field.annotation, self._aliases, array="{}[]", record="object", union=" · ")
         shown = "`" + text.replace('"', "").replace(" · ", "` · `") + "`"
         if field.required:
-            return shown
+            return f"{shown} · `null`" if field.nullable else shown
         return (
             f"{shown}, optional" if field.default in (None, "") else f"{shown}, default `{json.dumps(field.default)}`"
         )

@@ -17,7 +17,7 @@ from pilotfish.protocol import wire
 
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean"}
 
-BASES = frozenset({"Wire", "Lsp", "ItemBase"})
+BASES = frozenset({"Wire", "Whole", "Lsp", "ItemBase"})
 """classes that exist only to be inherited"""
 
 
@@ -30,6 +30,8 @@ class ShapeField:
     words: str
     default: Any
     """what absence means, where it is not none"""
+    nullable: bool
+    """always there, and null where there is nothing"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def _shape(model: type[BaseModel], words: Mapping[str, tuple[str, Mapping[str, s
             required=info.is_required(),
             words=described.get(name, ""),
             default=_default(info.default),
+            nullable=info.is_required() and NoneType in get_args(written[name]),
         )
         for name, info in model.model_fields.items()
     )

@@ -11,7 +11,7 @@ TARGET = Path(__file__).parents[3] / "client-vscode" / "src" / "protocol.gen.ts"
 
 _HEAD = """\
 // Generated from server/pilotfish/protocol/wire.py by `make generate`. Do not edit.
-// Absent means none: the server never sends null.
+// Absent means none: the server sends null only where the type says so.
 
 export const PROTOCOL_VERSION = {version};
 """
@@ -40,6 +40,7 @@ def generate() -> str:
                         lines.append(f"  /** {field.words} */")
                     optional = "" if field.required or _always_sent(name, field.name) else "?"
                     kind = _NARROWER.get((name, field.name)) or ts(field.annotation)
+                    kind += " | null" if field.nullable else ""
                     lines.append(f"  {field.name}{optional}: {kind};")
                 parts.append("\n".join([*lines, "}\n"]))
     parts += [

@@ -3,7 +3,8 @@
 A list, and as long as the wire has words. `typescript.py` and `reference.py` generate the client's types and the
 reference from this file: a docstring here, of a class or below a field, is what their readers see.
 
-Absent means none: a field that is null is left out when sent, and may be left out or null when received.
+Absent means none: a field that is null is left out when sent (unless its type says null), and may be left out or null
+when received.
 Unknown fields are refused, except in shapes that belong to LSP itself. Times are ISO 8601 in UTC.
 """
 
@@ -12,7 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 PROTOCOL_VERSION = 1
@@ -47,6 +55,18 @@ class Wire(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", defer_build=True
     )
+
+
+class Whole(Wire):
+    """A payload in which a field without a value is said to be null, instead of left out."""
+
+    @model_serializer(mode="wrap")
+    def _with_nulls(self, serialize: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        said: dict[str, Any] = serialize(self)
+        for name, field in type(self).model_fields.items():
+            if field.is_required():
+                said.setdefault(field.alias or name if info.by_alias else name, None)
+        return said
 
 
 class Lsp(Wire):
@@ -148,13 +168,13 @@ class Usage(Wire):
     """in US dollars, where the price is known"""
 
 
-class Session(Wire):
+class Session(Whole):
     """A conversation in a folder."""
 
     id: str
     title: str
-    workspace_folder: str | None = None
-    """a URI"""
+    workspace_folder: str | None
+    """a URI; null: in no folder"""
     model: str
     mode: Mode
     created_at: str
@@ -505,14 +525,14 @@ Item = Annotated[
 # ---- approvals ----------------------------------------------------------------------------------------------------
 
 
-class PreviewFile(Wire):
-    """A file before and after. Absent `before`: it does not exist yet; absent `after`: it would be deleted."""
+class PreviewFile(Whole):
+    """A file before and after. `before` is null when it does not exist yet, `after` when it would be deleted."""
 
     uri: str
     version: str | None = None
     """what `before` was read at"""
-    before: str | None = None
-    after: str | None = None
+    before: str | None
+    after: str | None
 
 
 class DiffPreview(Wire):
@@ -966,8 +986,8 @@ class StoreStatus(Wire):
     """unsaved: the directory cannot be written, sessions are in memory only"""
 
 
-class Status(Wire):
-    """How the server is. Answered at once, even while the rest loads."""
+class Status(Whole):
+    """How the server is. Answered at once, even while the rest loads: what is not known yet is null."""
 
     version: str
     state: Literal["loading", "ready", "failed"]
@@ -975,12 +995,13 @@ class Status(Wire):
     memory_bytes: int
     error: Failure | None = None
     """why loading failed"""
-    model: str | None = None
-    mode: Mode | None = None
-    trusted: bool | None = None
-    store: StoreStatus | None = None
+    model: str | None
+    mode: Mode | None
+    trusted: bool
+    store: StoreStatus | None
     mcp_servers: tuple[McpServer, ...] = ()
-    sandbox: str | None = None
+    sandbox: str | None
+    """what commands run in, or `none` and why"""
     running_turns: int = 0
     pending_approvals: int = 0
     problems: tuple[str, ...] = ()

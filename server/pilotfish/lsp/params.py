@@ -1,0 +1,90 @@
+"""What a client sends, read once at the door: camelCase only, nothing unknown, nothing coerced.
+
+Promises: whatever does not fit is a BadRequest that names the field as the client wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from pilotfish.errors import BadRequest
+from pilotfish.lsp.framing import as_list, as_object
+from pilotfish.protocol import wire
+
+Shape = TypeVar("Shape", bound=wire.Wire)
+
+_WORDS = {
+    "missing": "is needed",
+    "extra_forbidden": "there is no such field",
+    "model_type": "an object is needed",
+    "dict_type": "an object is needed",
+    "tuple_type": "a list is needed",
+    "too_short": "must not be empty",
+    "union_tag_not_found": "is needed",
+    "json_invalid": "is nested too deeply",
+}
+"""pydantic's errors that speak of Python, in words for whoever wrote the client"""
+_TAG = "type"  # what tells content blocks apart: the only unions that are received
+
+
+def parse(method: str, params: Any) -> Any:
+    """The params of one of our methods."""
+    return read(wire.METHODS[method].params, {} if params is None else params)
+
+
+def read(shape: type[Shape], value: Any) -> Shape:
+    """A JSON value in its shape. A field that is null counts as left out."""
+    said = _without_nulls(shape, value)
+    try:
+        # From JSON, because strict Python values would have to be tuples and instances already.
+        return shape.model_validate_json(orjson.dumps(said), strict=True, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise bad_request(error, said) from None
+    except orjson.JSONEncodeError:
+        raise BadRequest("params: is nested too deeply", field="params") from None
+
+
+def bad_request(error: ValidationError, value: Any) -> BadRequest:
+    """The first thing that is wrong with a value, by the name it has on the wire."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    # What is unknown tells more than what is missing: most often it is the missing one, misspelt.
+    first = next((found for found in errors if found["type"] == "extra_forbidden"), errors[0])
+    steps = _place(first["loc"], value)
+    if first["type"].startswith("union_tag"):
+        steps.append(_TAG)
+    field = ".".join(map(str, steps)) or "params"
+    return BadRequest(f"{field}: {_WORDS.get(first['type'], first['msg'])}", field=field)
+
+
+def _without_nulls(shape: type[wire.Wire], value: Any) -> Any:
+    said = as_object(value)
+    if said is None or None not in said.values():
+        return value
+    known = {info.alias for info in shape.model_fields.values()}
+    return {name: field for name, field in said.items() if field is not None or name not in known}
+
+
+def _place(steps: tuple[int | str, ...], value: Any) -> list[int | str]:
+    """Where an error is, without the names that pydantic gives to the members of unions."""
+    place: list[int | str] = []
+    here, just_arrived = value, True
+    for step in steps:
+        fields, items = as_object(here), as_list(here) if here is not None else None
+        if fields is None and items is None:
+            break  # the member of a union of plain values
+        if fields is not None and just_arrived and fields.get(_TAG) == step:
+            just_arrived = False
+            continue
+        place.append(step)
+        here, just_arrived = _inside(fields, items, step), True
+    return place
+
+
+def _inside(fields: Mapping[str, Any] | None, items: list[Any] | None, step: int | str) -> Any:
+    if fields is not None:
+        return fields.get(str(step))
+    return items[step] if items is not None and isinstance(step, int) and step < len(items) else None
