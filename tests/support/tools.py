@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotfish.core.records import PlanEntry
-from pilotfish.tools.tool import A, Context, Result, Tool
+from pilotfish.tools.tool import A, Context, Network, Result, Tool
 from pilotfish.workspace.port import Buffer, Hunk, NoEditor, Saved
 from pilotfish.workspace.workspace import Workspace
 
@@ -56,7 +56,7 @@ class Bench:
     plan: list[PlanEntry] = field(default_factory=list[PlanEntry])
     answer: str | None = None
     pages: dict[str, str] = field(default_factory=dict[str, str])
-    local_network: bool = False
+    network: Network = "public"
 
     def context(self, timeout: float = 30) -> Context:
         return Context(
@@ -69,7 +69,7 @@ class Bench:
             read_output=self._read_output,
             max_output=20_000,
             timeout=timeout,
-            local_network=self.local_network,
+            network=self.network,
         )
 
     async def run(self, tool: Tool[Any], **args: Any) -> Result:

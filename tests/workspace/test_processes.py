@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash and proces
 
 @pytest.fixture
 async def processes(tmp_path: Path) -> AsyncGenerator[Processes]:
-    made = Processes([tmp_path], sandbox=no_sandbox("a test"))
+    made = Processes([tmp_path], sandbox=lambda: no_sandbox("a test"))
     yield made
     await made.aclose()
     assert alive(made) == set()
@@ -75,7 +75,7 @@ async def test_a_vanished_working_directory_is_left_for_the_first_root(processes
 async def test_a_vanished_root_is_said_so(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    processes = Processes([root], sandbox=no_sandbox("a test"))
+    processes = Processes([root], sandbox=lambda: no_sandbox("a test"))
     root.rmdir()
     with pytest.raises(ToolError, match="does not exist any more"):
         await run(processes, "true")
@@ -229,7 +229,7 @@ async def test_progress_bars_and_colours_are_shown_as_they_end(processes: Proces
 
 async def test_secrets_of_the_environment_are_kept_from_commands(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "k", "GITHUB_TOKEN": "t", "DB_PASSWORD": "p", "FOO": "bar"}
-    processes = Processes([tmp_path], sandbox=no_sandbox("a test"), environ=environ)
+    processes = Processes([tmp_path], sandbox=lambda: no_sandbox("a test"), environ=environ)
     finished = await run(processes, "env | cut -d= -f1 | sort | tr '\\n' ' '")
     names = set(finished.output.split())
     assert names & {"OPENAI_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD"} == set()

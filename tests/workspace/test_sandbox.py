@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from pilotfish.settings import Settings
 from pilotfish.workspace import sandbox as module
 from pilotfish.workspace.family import find
 from pilotfish.workspace.processes import Processes
 from pilotfish.workspace.repository import tame_repository
-from pilotfish.workspace.sandbox import Sandbox, clean_environment, find_sandbox, no_sandbox
+from pilotfish.workspace.sandbox import Sandbox, chosen_sandbox, clean_environment, find_sandbox, no_sandbox
 
 # Stands in for bubblewrap: says how it was called, then runs the command after `--` where --chdir says.
 FAKE = """#!/usr/bin/env bash
@@ -72,7 +73,7 @@ def test_secrets_and_hooks_do_not_reach_a_command(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["PATH", "HOME", "LANG", "SSH_AUTH_SOCK", "HTTP_PROXY", "VIRTUAL_ENV", "JAVA_HOME", "KEYBOARD", "NODE_ENV"]
+    "name", ["HOME", "LANG", "SSH_AUTH_SOCK", "HTTP_PROXY", "VIRTUAL_ENV", "JAVA_HOME", "KEYBOARD", "NODE_ENV"]
 )
 def test_what_commands_need_reaches_them(name: str) -> None:
     assert clean_environment({name: "value"})[name] == "value"
@@ -231,6 +232,26 @@ def test_a_bubblewrap_that_does_not_work_is_not_used(
     assert words in found.words
 
 
+def test_a_path_entry_that_the_workspace_would_fill_is_dropped() -> None:
+    assert clean_environment({"PATH": "node_modules/.bin:/usr/bin::.:/bin"})["PATH"] == "/usr/bin:/bin"
+    assert clean_environment({"PATH": "."})["PATH"] == clean_environment({})["PATH"] == os.defpath
+
+
+def test_the_settings_choose_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_sandbox", lambda network: Sandbox(bwrap="bwrap", network=network))
+    words = {
+        (sandbox, network): chosen_sandbox(Settings(sandbox=sandbox, network=network)).words
+        for sandbox in ("auto", "off")
+        for network in (True, False)
+    }
+    assert words == {
+        ("auto", True): "bubblewrap: workspace writable, home hidden, network on",
+        ("auto", False): "bubblewrap: workspace writable, home hidden, network off",
+        ("off", True): "no sandbox: turned off",
+        ("off", False): "no sandbox: turned off, and the network cannot be closed",
+    }
+
+
 async def test_commands_run_in_the_sandbox_and_keep_their_directory(
     fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +259,7 @@ async def test_commands_run_in_the_sandbox_and_keep_their_directory(
     (root / "in").mkdir(parents=True)
     environ = {"PATH": os.environ["PATH"], "BWRAP_LOG": str(tmp_path / "log")}
     identity = '[user]\n\tname = "A"\n'
-    processes = Processes([root], sandbox=Sandbox(bwrap=fake, identity=identity), environ=environ)
+    processes = Processes([root], sandbox=lambda: Sandbox(bwrap=fake, identity=identity), environ=environ)
     finished = await processes.run("cd in; echo $GIT_CONFIG_GLOBAL $TMPDIR", timeout=20, tell=lambda _: None)
     assert finished.output == "/tmp/.gitconfig /tmp\n"
     assert processes.cwd == root / "in"
@@ -251,7 +272,7 @@ async def test_commands_run_in_the_sandbox_and_keep_their_directory(
 
 
 async def test_a_sandbox_can_be_turned_off(fake: str, tmp_path: Path) -> None:
-    processes = Processes([tmp_path], sandbox=Sandbox(bwrap=fake), environ={"PATH": os.environ["PATH"]})
+    processes = Processes([tmp_path], sandbox=lambda: Sandbox(bwrap=fake), environ={"PATH": os.environ["PATH"]})
     processes.confine(no_sandbox("turned off"))
     assert (await processes.run("echo hi", timeout=20, tell=lambda _: None)).output == "hi\n"
     assert processes.sandbox.words == "no sandbox: turned off"
@@ -277,7 +298,8 @@ needs_bubblewrap = pytest.mark.skipif(find_sandbox().bwrap is None, reason="bubb
 async def confined(tmp_path: Path) -> AsyncGenerator[Processes]:
     root = tmp_path / "root"
     root.mkdir()
-    made = Processes([root], sandbox=replace(find_sandbox(), identity='[user]\n\tname = "A"\n\temail = "a@b"\n'))
+    sandbox = replace(find_sandbox(), identity='[user]\n\tname = "A"\n\temail = "a@b"\n')
+    made = Processes([root], sandbox=lambda: sandbox)
     yield made
     await made.aclose()
     assert find(made._name).sure == set()

@@ -20,7 +20,7 @@ from pilotfish.workspace.processes import Processes
 from pilotfish.workspace.sandbox import no_sandbox
 
 async def main():
-    processes = Processes([Path(sys.argv[1])], sandbox=no_sandbox("a test"))
+    processes = Processes([Path(sys.argv[1])], sandbox=lambda: no_sandbox("a test"))
     job, _ = await processes.start("setsid sleep 60 & touch up; sleep 60", tell=lambda _: None)
     print(processes._name, flush=True)
     await asyncio.sleep(60)
@@ -50,7 +50,7 @@ async def test_the_warden_goes_with_the_session(tmp_path: Path) -> None:
     from pilotfish.workspace.processes import Processes
     from pilotfish.workspace.sandbox import no_sandbox
 
-    processes = Processes([tmp_path], sandbox=no_sandbox("a test"))
+    processes = Processes([tmp_path], sandbox=lambda: no_sandbox("a test"))
     await processes.run("true", timeout=20, tell=lambda _: None)
     finalizer = processes._warden._close
     assert finalizer is not None

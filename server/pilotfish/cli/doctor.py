@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -80,10 +81,20 @@ async def _bash() -> Finding:
 
 
 async def _sandbox() -> Finding:
-    if shutil.which("bwrap"):
-        return Finding("sandbox", good=True, words="bubblewrap is installed")
-    words = "none: commands run with your rights"
-    return Finding("sandbox", good=True, words=words, remedy="Optional: install bubblewrap.")
+    from pilotfish.workspace.sandbox import chosen_sandbox
+
+    settings = load_user().settings
+    found = await asyncio.to_thread(chosen_sandbox, settings)
+    if found.bwrap is not None:
+        return Finding("sandbox", good=True, words=found.words)
+    if settings.sandbox == "off":
+        remedy = "Set `sandbox` to `auto` to have commands confined."
+    elif sys.platform == "linux":
+        remedy = "Optional: install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`)."
+    else:
+        remedy = ""
+    # Told to stay off the network, and not able to: that is not what the user asked for.
+    return Finding("sandbox", settings.network, f"{found.words}; commands run with your rights", remedy)
 
 
 async def _store() -> Finding:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from pilotfish.core.approvals import digest
+from pilotfish.core.hosts import host_of, local_address
 from pilotfish.core.messages import CallApproval, CallResult, CallStatus, CanonicalToolCall, Category
 from pilotfish.core.policy import CallFacts, Verdict, describe
 from pilotfish.core.secrets import mask
@@ -26,7 +27,7 @@ from pilotfish.engine.facts import collect
 from pilotfish.engine.order import Order
 from pilotfish.engine.ports import Answer
 from pilotfish.errors import PilotfishError, ToolError
-from pilotfish.tools.tool import Args, Context, Preview, Result, Tool
+from pilotfish.tools.tool import Args, Context, Network, Preview, Result, Tool
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -94,7 +95,7 @@ class Calls:
         if self._turn.judge(await self._facts(tool, parsed)).decision != "allow":
             return None
         async with self._slots:
-            result = await self._attempts(tool, self._context(""), parsed)
+            result = await self._attempts(tool, self._context("", url=tool.subject(parsed).url), parsed)
         return cut_middle(result.text, self._turn.settings.max_tool_output)[0]
 
     async def execute(
@@ -258,7 +259,9 @@ class Calls:
                 touch.path: Path(fact.path)
                 for touch, fact in zip(tool.subject(allowed.args).touches, allowed.facts.paths, strict=False)
             }
-            context = self._context(call_id, approved=_versions(allowed.preview), judged=judged)
+            context = self._context(
+                call_id, approved=_versions(allowed.preview), judged=judged, url=tool.subject(allowed.args).url
+            )
             result = await self._attempts(tool, context, allowed.args)
             for change in result.changes:
                 await turn.changed(call_id, change)
@@ -313,7 +316,11 @@ class Calls:
             self._turn.registry.move(call_id, status, error=error)
 
     def _context(
-        self, call_id: str, approved: Mapping[str, str] | None = None, judged: Mapping[str, Path] | None = None
+        self,
+        call_id: str,
+        approved: Mapping[str, str] | None = None,
+        judged: Mapping[str, Path] | None = None,
+        url: str | None = None,
     ) -> Context:
         turn = self._turn
         return Context(
@@ -326,6 +333,7 @@ class Calls:
             read_output=turn.read_output,
             max_output=turn.settings.max_tool_output,
             timeout=turn.settings.tool_timeout,
+            network=_network(url) if turn.settings.network else "none",
             approved=approved or {},
             judged=judged or {},
         )
@@ -355,6 +363,12 @@ def _written(facts: CallFacts) -> frozenset[str]:
 
 def _versions(preview: Preview | None) -> dict[str, str]:
     return {} if preview is None else {str(file.path): file.version for file in preview.files}
+
+
+def _network(url: str | None) -> Network:
+    """What a call may reach. Policy asks about every local address by name: one that runs was allowed."""
+    host = host_of(url or "")
+    return "local" if host is not None and local_address(host) is not None else "public"
 
 
 def _rule(verdict: Verdict) -> str | None:

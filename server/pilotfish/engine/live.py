@@ -38,6 +38,7 @@ from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet, StoreNotice
 from pilotfish.tools.tool import Preview
 from pilotfish.workspace.changes import FileChange
+from pilotfish.workspace.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Live:
         return models.resolve(name, self.settings, self._secrets)
 
     def make_workspace(self, folder: str | None) -> Workspace:
-        return Workspace(self.roots_for(folder), self.face.editor)
+        return Workspace(self.roots_for(folder), self.face.editor, sandbox=lambda: chosen_sandbox(self.settings))
 
     def standing_rules(self, folder: str | None) -> tuple[Rule, ...]:
         return self.book.rules_for(Path(folder) if folder else None, self.settings, trusted=self.trusted(folder))
@@ -454,6 +455,10 @@ class Live:
 
     async def models(self) -> Sequence[models.Available]:
         return await models.available(self.settings, self._secrets)
+
+    async def sandbox_words(self) -> str:
+        """How commands are confined, for people. Trying the machine's sandbox takes a moment, once."""
+        return (await asyncio.to_thread(chosen_sandbox, self.settings)).words
 
     def status(self) -> Mapping[str, Any]:
         return {

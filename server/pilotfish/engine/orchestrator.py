@@ -49,6 +49,7 @@ from pilotfish.core.records import (
     ChunkRecord,
     Failure,
     FileChangeRecord,
+    KilledProcess,
     MessageRecord,
     NoticeRecord,
     PlanEntry,
@@ -67,6 +68,7 @@ from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.core.sanitizer import repair
 from pilotfish.core.textcalls import find_calls
 from pilotfish.core.trim import trim
+from pilotfish.core.visible import one_line
 from pilotfish.engine.adapter import from_canonical, to_canonical
 from pilotfish.engine.calls import Calls, Returned, is_open
 from pilotfish.engine.models import broke_off, failure
@@ -228,6 +230,8 @@ class RequestOrchestrator:
         self._context: RunContext[RequestOrchestrator] | None = None
         self._steering: list[tuple[Sequence[UserContent], Callable[[], None]]] = []
         self._undelivered: dict[str, Callable[[], None]] = {}
+        self._jobs_before = workspace.processes.jobs
+        workspace.processes.take_killed()  # what earlier turns ended is not for this one's receipt
         self._reset_messages()
 
     # -- the turn, top to bottom -------------------------------------------------------------------------------
@@ -423,7 +427,7 @@ class RequestOrchestrator:
         for change in self.workspace.take_unclaimed():
             await self.changed("", change)
         if stop == "cancelled":
-            killed = await self.workspace.processes.kill_all()
+            killed = await self._kill_own()
             started = self._cancelled_at if self._cancelled_at is not None else self.clock()
             cancelled = [
                 call_id for call_id in self._own_calls if self.registry.get(call_id).status is CallStatus.CANCELLED
@@ -449,6 +453,15 @@ class RequestOrchestrator:
         )
         await self.settled()
         return Outcome(turn_id=self.turn_id, stop_reason=stop, usage=self._usage, error=error, receipt=receipt)
+
+    async def _kill_own(self) -> tuple[KilledProcess, ...]:
+        """End the commands of this turn. A background command (a dev server) goes on, and the user is told of it."""
+        processes = self.workspace.processes
+        killed = await processes.kill_running(spare=self._jobs_before)
+        if alive := processes.alive:
+            names = ", ".join(f"{job.id} ({one_line(job.command)})" for job in alive)
+            self.notice("info", f"Still running in the background: {names}.", f"“Stop {alive[0].id}” ends it.")
+        return killed
 
     # -- one model request: phases 1 and 2 ---------------------------------------------------------------------
 

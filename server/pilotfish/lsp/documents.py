@@ -97,6 +97,8 @@ class Document:
     text: Text
     version: int
     language: str
+    saved_at: int | None = None
+    """a version of which the editor itself said that it is on disk"""
 
 
 class Documents:

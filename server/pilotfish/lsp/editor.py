@@ -58,14 +58,10 @@ class LspEditor:
 
     def buffer(self, path: Path) -> Buffer | None:
         document = self._documents.at(path)
-        return None if document is None else Buffer(path, document.text.value, document.version)
+        return None if document is None else _buffer(path, document)
 
     def buffers(self) -> Sequence[Buffer]:
-        return [
-            Buffer(document.path, document.text.value, document.version)
-            for document in self._documents.all()
-            if document.path is not None
-        ]
+        return [_buffer(document.path, document) for document in self._documents.all() if document.path is not None]
 
     async def hold(self, paths: Sequence[Path]) -> None:
         missing = [path for path in paths if self._documents.at(path) is None]
@@ -77,6 +73,10 @@ class LspEditor:
             return
         # `didOpen` comes before the answer; some clients are late all the same.
         opened = {path_of(document.uri) for document in answer.opened}
+        for told in answer.opened:
+            # That it is dirty is not noted: a save would end it, and nobody tells of saves.
+            if not told.dirty and (document := self._documents.get(told.uri)) and document.version == told.version:
+                document.saved_at = told.version
         for path in missing:
             if path in opened and self._documents.at(path) is None:
                 await self._wait(path, self._expect(path))
@@ -160,6 +160,11 @@ class LspEditor:
         except TimeoutError:
             log.warning("the client did not tell of its change to %s", path.name)
             self._moved.pop(path, None)
+
+
+def _buffer(path: Path, document: Document) -> Buffer:
+    saved = document.saved_at == document.version
+    return Buffer(path, document.text.value, document.version, dirty=False if saved else None)
 
 
 def _edits(document: Document, hunks: Sequence[Hunk]) -> list[dict[str, Any]] | None:

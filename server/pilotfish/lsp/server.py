@@ -175,7 +175,7 @@ class Server:
             trusted=self._world.trusted,
             store=_store_status(store) if store else None,
             mcp_servers=tuple(_mcp_status(server) for server in as_objects(status.get("mcp"))),
-            sandbox=status.get("sandbox"),
+            sandbox=await live.sandbox_words() if live else None,
             running_turns=status.get("runningTurns", 0),
             pending_approvals=len(self._approvals.open()),
             problems=self._world.problems,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,8 +37,13 @@ async def run(context: Context, args: Bash) -> Result:
 
 
 async def _start(context: Context, args: Bash, behind: Sequence[Path]) -> Result:
-    job, notes = await context.workspace.processes.start(args.command, tell=context.progress)
-    await job.watched(FIRST_LOOK)
+    processes = context.workspace.processes
+    job, notes = await processes.start(args.command, tell=context.progress)
+    try:
+        await job.watched(FIRST_LOOK)
+    except asyncio.CancelledError:  # nobody was told that it runs
+        await processes.stop(job)
+        raise
     return Result(
         text=_joined(await job.new_output(), (f"{job.id}: {job.state}", *notes, *_state(context, behind))),
         failed=job.over and job.code != 0,

@@ -30,6 +30,9 @@ class Args(BaseModel):
 
 A = TypeVar("A", bound=Args)
 
+Network = Literal["none", "public", "local"]
+"""nothing; the internet; this machine and its private network too"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
@@ -86,8 +89,6 @@ class Result:
     changes: tuple[FileChange, ...] = ()
     failed: bool = False
     """the tool worked, and what it ran did not (a command's exit code)"""
-    foreign: str | None = None
-    """where the text came from when it is not the user's or the workspace's: not to be obeyed"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", encodable(self.text))
@@ -130,8 +131,8 @@ class Context:
     """bytes of one result the model is given"""
     timeout: float
     """seconds a command may take unless the call says otherwise"""
-    local_network: bool = False
-    """whether web_fetch may reach this machine and its private network"""
+    network: Network = "public"
+    """what the call may reach by itself"""
     approved: Mapping[str, str] = field(default_factory=dict[str, str])
     """resolved path → `FilePreview.version`: what a person saw and allowed. The call does exactly that or fails"""
     judged: Mapping[str, Path] = field(default_factory=dict[str, Path])

@@ -7,11 +7,10 @@ import asyncio
 from pydantic import Field
 
 from pilotfish.core.messages import Category
+from pilotfish.errors import Refused
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool
 from pilotfish.workspace.pages import to_markdown
 from pilotfish.workspace.web import MAX_BYTES, Elsewhere, Page, fetch
-
-FOREIGN = "web page"
 
 
 class WebFetch(Args):
@@ -19,14 +18,16 @@ class WebFetch(Args):
 
 
 async def run(context: Context, args: WebFetch) -> Result:
-    page = await fetch(args.url, local_network=context.local_network)
+    if context.network == "none":
+        raise Refused("The user has turned the network off; go on without it")
+    page = await fetch(args.url, local_network=context.network == "local")
     if isinstance(page, Elsewhere):
         return Result(text=f"It redirects to another site. To go there, fetch {page.url}")
     text = await asyncio.to_thread(_readable, page)
     failed = page.status >= 400
     head = f"HTTP {page.status} from {page.url}" if failed else f"From {page.url}"
     notes = [f"[only the first {MAX_BYTES // 1_000_000} MB]"] if page.cut else []
-    return Result(text="\n".join([head, fenced(text, page.url), *notes]), failed=failed, foreign=page.url)
+    return Result(text="\n".join([head, fenced(text, page.url), *notes]), failed=failed)
 
 
 def _readable(page: Page) -> str:

@@ -43,9 +43,14 @@ class Job:
         place: Pipe,
         tell: Callable[[str], None],
         max_output: int,
+        confined: bool,
     ) -> None:
         self.id = ""
         self.command = command
+        self.confined = confined
+        """in a sandbox, which ends with the command"""
+        self.wanted = False
+        """started in the background on purpose: it outlives the turn that started it, stopped or not"""
         self.family = family
         self.spool = Spool()
         self.started = time.monotonic()

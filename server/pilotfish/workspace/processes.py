@@ -17,7 +17,7 @@ import signal
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,12 +81,12 @@ class Processes:
         self,
         roots: Sequence[Path],
         *,
-        sandbox: Sandbox | None = None,
+        sandbox: Callable[[], Sandbox] = find_sandbox,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.roots = tuple(roots)
         self.cwd = self.home
-        self._sandbox = sandbox
+        self._choose = sandbox
         self._environ = clean_environment(os.environ if environ is None else environ)
         self._name = secrets.token_hex(8)
         self._numbers = itertools.count(1)
@@ -105,14 +105,18 @@ class Processes:
 
     @property
     def sandbox(self) -> Sandbox:
-        if self._sandbox is None:
-            self._sandbox = find_sandbox()
-        return self._sandbox
+        """What the next command runs in. Blocking, the first time: the machine's sandbox is tried."""
+        return self._choose()
 
     @property
     def jobs(self) -> tuple[Job, ...]:
         """Background jobs, ended ones too, in the order they were started."""
         return tuple(self._jobs.values())
+
+    @property
+    def alive(self) -> tuple[Job, ...]:
+        """Background jobs that still run."""
+        return tuple(job for job in self._jobs.values() if not job.over)
 
     def job(self, job_id: str) -> Job:
         if job_id not in self._jobs:
@@ -145,9 +149,10 @@ class Processes:
 
     async def start(self, command: str, *, tell: Tell) -> tuple[Job, tuple[str, ...]]:
         """Start in the background; the job is polled and stopped by its id."""
-        if sum(not job.over for job in self._jobs.values()) >= MAX_JOBS:
+        if len(self.alive) >= MAX_JOBS:
             raise ToolError(f"{MAX_JOBS} background commands are running; stop one first")
         job, notes = await self._start(command, tell)
+        job.wanted = True
         self._keep(job)
         return job, notes
 
@@ -162,10 +167,13 @@ class Processes:
         await self._sweep()
         return self.take_killed()
 
-    async def kill_running(self, grace: float = 0.5) -> tuple[KilledProcess, ...]:
-        """End running commands; background jobs go on. Everything killed since this was last asked, by whatever."""
-        jobs = tuple(self._running.values())
-        await asyncio.gather(*(self._kill_whatever_happens(job, grace) for job in jobs))
+    async def kill_running(self, grace: float = 0.5, *, spare: Collection[Job] = ()) -> tuple[KilledProcess, ...]:
+        """End running commands, and what commands left behind. Background jobs that were wanted go on, and those to be
+        spared. Everything killed since this was last asked, by whatever."""
+        spared = [job for job in self._jobs.values() if job.wanted or job in spare]
+        left = [job for job in self._jobs.values() if job not in spared]
+        await asyncio.gather(*(self._kill_whatever_happens(job, grace) for job in (*self._running.values(), *left)))
+        await self._sweep(spared)
         return self.take_killed()
 
     def kill_at_once(self) -> None:
@@ -180,7 +188,7 @@ class Processes:
 
     def confine(self, sandbox: Sandbox) -> None:
         """From the next command on, run in this sandbox."""
-        self._sandbox = sandbox
+        self._choose = lambda: sandbox
 
     async def aclose(self) -> None:
         await self.kill_all()
@@ -212,7 +220,7 @@ class Processes:
 
     async def _spawn(self, bash: str, command: str, tell: Tell) -> Job:
         marker, born = f"{self._name}.{next(self._numbers)}", now_in_ticks()
-        sandbox = await asyncio.to_thread(lambda: self.sandbox)
+        sandbox = await asyncio.to_thread(self._choose)
         tame = await asyncio.to_thread(tame_repository, self.cwd, self._environ)
         scratch = self._scratch_folder()
         self._warden.start()
@@ -246,6 +254,7 @@ class Processes:
             place=place,
             tell=tell,
             max_output=MAX_OUTPUT_BYTES,
+            confined=sandbox.bwrap is not None,
         )
         self._running[process.pid] = job
         return job
@@ -267,7 +276,7 @@ class Processes:
         """Go where the command went, inside the workspace."""
         place, jobs = job.last_words()
         notes: list[str] = []
-        if jobs and self.sandbox.bwrap is not None:
+        if jobs and job.confined:
             notes.append(f"the sandbox ended {jobs} processes with the command; a server needs background")
         if place is None or place == self.cwd:
             return tuple(notes)
@@ -315,10 +324,15 @@ class Processes:
         self._running.pop(job.family.leader, None)
         then()
 
-    async def _sweep(self) -> None:
+    async def _sweep(self, spared: Collection[Job] = ()) -> None:
         """Kill what no job knows of: daemons whose command ended before they were seen."""
         deadline = time.monotonic() + GRACE
         while (strays := find(self._name).sure) and time.monotonic() < deadline:
+            # Looked for after the strays: what a spared job starts in between counts as its own.
+            for job in spared:
+                strays -= find(job.family.marker).sure
+            if not strays:
+                return
             for pid in strays:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pilotfish.settings import Settings
+
 SECRET_NAME = re.compile(
     r"(?:api|access|private|signing|encryption|account|storage|deploy|service)_?key|secret|token|passw|passphrase"
     r"|credential|cookie|webhook|connection_?string|database_url|redis_url|mongo\w*_ur[il]|amqp_url|_dsn$|_key$|_pat$"
@@ -91,6 +93,9 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in environ.items()
         if name in HARMLESS or not (SECRET_NAME.search(name) or SHELL_HOOKS.fullmatch(name))
     }
+    # A relative entry names another folder in every directory: the workspace would say what `ls` is.
+    entries = (entry for entry in kept.get("PATH", "").split(os.pathsep) if Path(entry).is_absolute())
+    kept["PATH"] = os.pathsep.join(entries) or os.defpath
     kept |= QUIET
     kept.setdefault("GIT_SSH_COMMAND", SSH)
     kept |= git_settings(GIT_SETTINGS)
@@ -120,9 +125,9 @@ class Sandbox:
 
     @property
     def words(self) -> str:
-        """for the status page and the model"""
+        """for the status page and for people"""
         if self.bwrap is None:
-            return f"no sandbox: {self.reason}"
+            return f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
         return f"bubblewrap: workspace writable, home hidden, network {'on' if self.network else 'off'}"
 
     def environment(self, scratch: Path) -> dict[str, str]:
@@ -173,8 +178,16 @@ class Sandbox:
         return binds
 
 
-def no_sandbox(reason: str) -> Sandbox:
-    return Sandbox(bwrap=None, reason=reason)
+def no_sandbox(reason: str, *, network: bool = True) -> Sandbox:
+    """None. `network` is what was wished for: without a sandbox it cannot be closed."""
+    return Sandbox(bwrap=None, reason=reason, network=network)
+
+
+def chosen_sandbox(settings: Settings) -> Sandbox:
+    """The sandbox that the user's settings ask for, as far as this machine has it. Blocking."""
+    if settings.sandbox == "off":
+        return no_sandbox("turned off", network=settings.network)
+    return find_sandbox(settings.network)
 
 
 @functools.cache
@@ -182,16 +195,17 @@ def find_sandbox(network: bool = True) -> Sandbox:
     """The sandbox of this machine, tried once: bubblewrap may be installed and yet not allowed to work. Blocking."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        return no_sandbox("bubblewrap is not installed")
+        return no_sandbox("bubblewrap is not installed", network=network)
     trial = Sandbox(bwrap=bwrap, network=network, home=_home(), identity=_identity())
     probe = trial.wrap(["true"], roots=(), cwd=Path("/"), scratch=Path("/tmp"))  # noqa: S108 - only `true` runs
     try:
         done = subprocess.run(probe, capture_output=True, timeout=5, check=False, env={"PATH": os.defpath})
     except (OSError, subprocess.TimeoutExpired) as error:
-        return no_sandbox(f"bubblewrap does not start ({type(error).__name__})")
+        return no_sandbox(f"bubblewrap does not start ({type(error).__name__})", network=network)
     if done.returncode != 0:
         why = done.stderr.decode(errors="replace").strip().splitlines()
-        return no_sandbox(f"bubblewrap does not work here ({why[0] if why else f'exit code {done.returncode}'})")
+        words = why[0] if why else f"exit code {done.returncode}"
+        return no_sandbox(f"bubblewrap does not work here ({words})", network=network)
     return trial
 
 

@@ -30,6 +30,7 @@ from pilotfish.workspace.known import Known
 from pilotfish.workspace.paths import Place, resolve
 from pilotfish.workspace.port import Buffer, Editor
 from pilotfish.workspace.processes import Processes
+from pilotfish.workspace.sandbox import Sandbox, find_sandbox
 from pilotfish.workspace.view import View, Views
 from pilotfish.workspace.writer import Writer, Written, lock, make_draft
 
@@ -56,7 +57,13 @@ class Workspace:
     """One per session: it keeps what the model has read and the processes it started."""
 
     def __init__(
-        self, roots: Sequence[Path], editor: Editor, *, home: Path | None = None, clock: Clock | None = None
+        self,
+        roots: Sequence[Path],
+        editor: Editor,
+        *,
+        home: Path | None = None,
+        clock: Clock | None = None,
+        sandbox: Callable[[], Sandbox] = find_sandbox,
     ) -> None:
         self.roots = tuple(dict.fromkeys(Path(root).resolve() for root in roots))
         self._editor = editor
@@ -65,12 +72,13 @@ class Workspace:
         self._views = Views(editor, clock)
         self._writer = Writer(editor, self._views, clock)
         self._known = Known()
+        self._sandbox = sandbox
         self._unclaimed: list[FileChange] = []
         self._running: set[asyncio.Task[Any]] = set()
 
     @cached_property
     def processes(self) -> Processes:
-        return Processes(self.roots)
+        return Processes(self.roots, sandbox=self._sandbox)
 
     @cached_property
     def index(self) -> Index:
@@ -170,6 +178,8 @@ class Workspace:
             task.cancel()
         if "processes" in self.__dict__:
             await self.processes.aclose()
+        if "index" in self.__dict__:
+            await self.index.aclose()
 
     # -- inside ------------------------------------------------------------------------------------------------
 
