@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.engine import Rig, rig
@@ -14,7 +15,7 @@ from tests.support.provider_script import Reply
 from pilotfish.core.records import Receipt
 from pilotfish.workspace.family import find
 
-PLAIN = {"mode": "auto", "sandbox": "off"}  # in a sandbox a command's children end with it
+PLAIN: dict[str, Any] = {"mode": "auto", "sandbox": "off"}  # in a sandbox a command's children end with it
 
 
 def marker(turn: Rig) -> str:

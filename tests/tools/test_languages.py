@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -153,17 +154,39 @@ async def test_a_rename_shows_what_it_would_do(tmp_path: Path) -> None:
 async def test_a_rename_that_fails_half_way_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(tmp_path) as made:
         made.editor.answers["rename"] = renaming(tmp_path)
-        real = made.workspace.apply
+        real = made.workspace._writer.write
 
-        async def apply(path: Path, *rest: Any) -> Any:
+        async def write(path: Path, *rest: Any) -> Any:
             if path.name == "b.py":
                 raise Refused("b.py is locked")
             return await real(path, *rest)
 
-        monkeypatch.setattr(made.workspace, "apply", apply)
-        with pytest.raises(ToolError, match=r"Nothing was renamed: b\.py is locked"):
+        monkeypatch.setattr(made.workspace._writer, "write", write)
+        with pytest.raises(ToolError, match=r"Nothing was changed: b\.py is locked"):
             await made.run(rename_symbol.TOOL, **RENAME)
         assert (tmp_path / "a.py").read_bytes() == b"def fish(): ...\r\nfish()\r\n"
+
+
+async def test_a_rename_that_is_interrupted_is_made_whole_and_accounted_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bench(tmp_path) as made:
+        made.editor.answers["rename"] = renaming(tmp_path)
+        real, begun = made.workspace._writer.write, asyncio.Event()
+
+        async def write(path: Path, *rest: Any) -> Any:
+            begun.set()
+            await asyncio.sleep(0.02)
+            return await real(path, *rest)
+
+        monkeypatch.setattr(made.workspace._writer, "write", write)
+        renaming_now = asyncio.create_task(made.run(rename_symbol.TOOL, **RENAME))
+        await begun.wait()
+        renaming_now.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await renaming_now
+        assert [change.path.name for change in made.workspace.take_unclaimed()] == ["a.py", "b.py"]
+        assert (tmp_path / "b.py").read_text() == "𝒳 = whale()\n"
 
 
 @pytest.mark.parametrize(

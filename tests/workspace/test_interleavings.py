@@ -30,8 +30,9 @@ from pilotfish.workspace.changes import FileChange
 from pilotfish.workspace.disk import Disk
 from pilotfish.workspace.drafts import Edit, Rewrite
 from pilotfish.workspace.matching import Replacement
+from pilotfish.workspace.outcomes import Edited
 from pilotfish.workspace.text import decode, unify
-from pilotfish.workspace.workspace import Edited, Workspace
+from pilotfish.workspace.workspace import Workspace
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 T = TypeVar("T")

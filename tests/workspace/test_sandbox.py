@@ -238,7 +238,10 @@ def test_a_path_entry_that_the_workspace_would_fill_is_dropped() -> None:
 
 
 def test_the_settings_choose_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_sandbox", lambda network: Sandbox(bwrap="bwrap", network=network))
+    def find(network: bool) -> Sandbox:
+        return Sandbox(bwrap="bwrap", network=network)
+
+    monkeypatch.setattr(module, "find_sandbox", find)
     words = {
         (sandbox, network): chosen_sandbox(Settings(sandbox=sandbox, network=network)).words
         for sandbox in ("auto", "off")

@@ -7,11 +7,10 @@ from pathlib import Path
 from pydantic import Field
 
 from pilotfish.core.messages import Category, Location
-from pilotfish.errors import PilotfishError, Refused, ToolError
+from pilotfish.errors import Refused
 from pilotfish.tools.tool import (
     Args,
     Context,
-    FileChange,
     FilePreview,
     Preview,
     Result,
@@ -32,23 +31,12 @@ class RenameSymbol(Args):
 
 
 async def run(context: Context, args: RenameSymbol) -> Result:
-    workspace = context.workspace
-    changes: list[FileChange] = []
-    diffs: list[str] = []
-    try:
-        for path, intent in (await _intents(context, args)).items():
-            edited = await workspace.apply(path, intent, context.approved)
-            diffs.append(edited.diff)
-            if edited.change is not None:
-                changes.append(edited.change)
-    except PilotfishError as error:
-        kept = (await workspace.undo(changes)).refused if changes else ()
-        if kept:
-            names = ", ".join(workspace.relative(refusal.path) for refusal in kept)
-            raise ToolError(f"Renaming stopped ({error}), and these files keep the new name: {names}") from error
-        raise ToolError(f"Nothing was renamed: {error}") from error
+    made = await context.workspace.apply_all(await _intents(context, args), context.approved)
+    changes = tuple(edited.change for edited in made if edited.change is not None)
+    notes = [f"Note: {note}." for edited in made for note in edited.notes]
+    diff = "\n".join(edited.diff for edited in made)
     head = f"Renamed {args.name} to {args.new_name} in {len(changes)} files."
-    return Result(text="\n".join([head, *diffs]), diff="\n".join(diffs), changes=tuple(changes))
+    return Result(text="\n".join([head, *notes, diff]), diff=diff, changes=changes)
 
 
 async def preview(context: Context, args: RenameSymbol) -> Preview:

@@ -7,7 +7,7 @@ from pydantic import Field
 from pilotfish.core.messages import Category, Location
 from pilotfish.tools.tool import Args, Context, FilePreview, Preview, Result, Subject, Tool, Touch
 from pilotfish.workspace.drafts import Rewrite
-from pilotfish.workspace.workspace import Edited
+from pilotfish.workspace.outcomes import Edited
 
 
 class WriteFileArgs(Args):

@@ -166,15 +166,24 @@ async def find_places(room: Room, question: str, path: Path, line: int, name: st
     return [await _with_text(room, spot) for spot in sorted(spots)]
 
 
-async def find_problems(room: Room, path: Path | None) -> list[Problem]:
-    """What is wrong in a file, or in all; the gravest first."""
-    params: dict[str, Any] = {"timeoutMs": int(ANSWER_SECONDS * 500)}
+async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_SECONDS / 2) -> list[Problem]:
+    """What is wrong in a file, or in all; the gravest first. The file's text as it is now is waited for."""
+    params: dict[str, Any] = {"timeoutMs": int(seconds * 1000)}
     if path is not None:
         await room.editor.hold((path,))
         params["uri"] = path.as_uri()
         if (buffer := room.editor.buffer(path)) is not None:
             params["waitForVersion"] = buffer.version
-    answer = await _ask(room, "diagnostics", params, _Documents)
+    return await _problems(room, params, 2 * seconds)
+
+
+async def known_problems(room: Room, path: Path) -> list[Problem]:
+    """What the editor knows to be wrong in a file at this moment."""
+    return await _problems(room, {"uri": path.as_uri()}, 1.0)
+
+
+async def _problems(room: Room, params: Mapping[str, Any], seconds: float) -> list[Problem]:
+    answer = await _ask(room, "diagnostics", params, _Documents, seconds)
     ranked = [
         (item.severity or 1, _path(document.uri), item)
         for document in answer.documents
@@ -223,8 +232,10 @@ async def rename(room: Room, path: Path, line: int, name: str, new_name: str) ->
     return texts
 
 
-async def _ask(room: Room, method: str, params: Mapping[str, Any], shape: type[_S]) -> _S:
-    answer = await room.editor.query(method, params, ANSWER_SECONDS)
+async def _ask(
+    room: Room, method: str, params: Mapping[str, Any], shape: type[_S], seconds: float = ANSWER_SECONDS
+) -> _S:
+    answer = await room.editor.query(method, params, seconds)
     if answer is None:
         raise ToolError("No language server answers; use grep and read_file instead")
     try:

@@ -12,45 +12,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from pilotfish.errors import PilotfishError, StaleEdit, ToolError
 from pilotfish.workspace import disk as disks
+from pilotfish.workspace.aftermath import Aftermath
 from pilotfish.workspace.changes import FileChange, Refusal, Step, Undone, steps
 from pilotfish.workspace.clock import Clock
 from pilotfish.workspace.disk import Window
 from pilotfish.workspace.drafts import Draft, Edit, Intent, Restore, Rewrite, draft, holds
-from pilotfish.workspace.edits import count, unified_diff
 from pilotfish.workspace.index import Index
 from pilotfish.workspace.known import Known
+from pilotfish.workspace.outcomes import Edited, change_of_step, deletion_of, edited_by, renaming_of
 from pilotfish.workspace.paths import Place, resolve
 from pilotfish.workspace.port import Buffer, Editor
 from pilotfish.workspace.processes import Processes
 from pilotfish.workspace.sandbox import Sandbox, find_sandbox
 from pilotfish.workspace.view import View, Views
-from pilotfish.workspace.writer import Writer, Written, lock, make_draft
+from pilotfish.workspace.writer import Writer, lock, make_draft
 
 CANCEL_GRACE = 1.0  # seconds a cancelled call waits for a write that has begun
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
-    """An edit that was made."""
-
-    change: FileChange | None
-    """None: the file was so already"""
-    diff: str
-    """what was really changed"""
-    saved: bool
-    """the disk holds it too"""
-    notes: tuple[str, ...]
-    """what the model should hear of it"""
 
 
 class Workspace:
@@ -72,6 +59,7 @@ class Workspace:
         self._views = Views(editor, clock)
         self._writer = Writer(editor, self._views, clock)
         self._known = Known()
+        self._aftermath = Aftermath(self, clock)
         self._sandbox = sandbox
         self._unclaimed: list[FileChange] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -145,7 +133,22 @@ class Workspace:
 
         `approved` (path → `Draft.version`) binds it: it then does exactly what the preview showed, or is refused."""
         version = approved.get(str(path), "") if approved else None
-        return await self._whole(self._apply(path, intent, version))
+        problems = await self._aftermath.before(path)
+        edited = await self._whole(self._apply(path, intent, version))
+        if edited.change is None:
+            return edited
+        try:
+            fresh = await self._aftermath.after(path, problems)
+        except asyncio.CancelledError:
+            self._unclaimed.append(edited.change)
+            raise
+        return edited if fresh is None else replace(edited, notes=(*edited.notes, fresh))
+
+    async def apply_all(
+        self, intents: Mapping[Path, Rewrite | Edit], approved: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[Edited, ...]:
+        """Make edits of several files: in all of them or in none, even when the caller is cancelled meanwhile."""
+        return await self._whole(self._apply_all(intents, approved))
 
     async def delete(self, path: Path) -> FileChange:
         """Delete a file; never one with unsaved text."""
@@ -186,10 +189,26 @@ class Workspace:
     async def _apply(self, path: Path, intent: Rewrite | Edit, approved: str | None) -> Edited:
         async with lock(path):
             written = await self._writer.write(path, self._drafter(path, intent, approved))
-            edited = await asyncio.to_thread(_edited, written, path, self.relative(path))
+            edited = await asyncio.to_thread(edited_by, written, path, self.relative(path))
             if edited.change is not None:
                 self._known.wrote(path, written.after)
             return edited
+
+    async def _apply_all(
+        self, intents: Mapping[Path, Rewrite | Edit], approved: Mapping[str, str]
+    ) -> tuple[Edited, ...]:
+        made: list[Edited] = []
+        try:
+            for path, intent in intents.items():
+                made.append(await self._apply(path, intent, approved.get(str(path), "") if approved else None))
+        except (PilotfishError, OSError) as error:
+            changes = [edited.change for edited in made if edited.change is not None]
+            kept = (await self._take(changes, "undo", dry_run=False)).refused
+            if kept:
+                names = ", ".join(self.relative(refusal.path) for refusal in kept)
+                raise ToolError(f"It stopped half-way ({error}), and these files stay changed: {names}") from error
+            raise ToolError(f"Nothing was changed: {error}") from error
+        return tuple(made)
 
     def _drafter(self, path: Path, intent: Intent, approved: str | None = None) -> Callable[[View | None], Draft]:
         base = self._known.text(path)
@@ -216,7 +235,7 @@ class Workspace:
             view = await self.look(path)
             await self._writer.delete(path, view)
             self._known.forget(path)
-            return _deleted(path, view)
+            return deletion_of(path, view)
 
     async def _rename(self, old: Path, new: Path) -> FileChange:
         async with AsyncExitStack() as stack:
@@ -226,7 +245,7 @@ class Workspace:
             view = await self.look(old)
             await self._writer.rename(old, new, view)
             self._known.move(old, new)
-            return _renamed(old, new, view.data, view.data)
+            return renaming_of(old, new, view.data, view.data)
 
     async def _take(
         self, changes: Sequence[FileChange], direction: Literal["undo", "redo"], *, dry_run: bool
@@ -254,7 +273,7 @@ class Workspace:
         elif step.target.exists():
             raise ToolError(f"{step.target} exists already; nothing is overwritten")
         in_place = step.path == step.target and step.then is not None
-        return _step_change(step, via=view.source if view and in_place else "disk")
+        return change_of_step(step, via=view.source if view and in_place else "disk")
 
     async def _step(self, step: Step) -> FileChange:
         async with AsyncExitStack() as stack:
@@ -266,16 +285,16 @@ class Workspace:
                 self._check_removable(step, view)
                 if view is not None:
                     await self._writer.delete(step.path, view)
-                return _step_change(step, via="disk")
+                return change_of_step(step, via="disk")
             if step.path != step.target:
                 if view is None or not holds(view, step.now):
                     raise StaleEdit(f"{step.path} has been changed since")
                 await self._writer.rename(step.path, step.target, view)
                 if step.now == step.then:
-                    return _step_change(step, via="disk")
+                    return change_of_step(step, via="disk")
             intent = Restore(step.then, step.now)
             written = await self._writer.write(step.target, self._drafter(step.target, intent))
-            return _step_change(step, via=written.via)
+            return change_of_step(step, via=written.via)
 
     def _check_removable(self, step: Step, view: View | None) -> None:
         if not holds(view, step.now):
@@ -303,6 +322,9 @@ class Workspace:
                 self._unclaimed.append(change)
             case Undone(done=done):
                 self._unclaimed += done
+            case tuple():
+                made = cast("tuple[Edited, ...]", task.result())
+                self._unclaimed += [edited.change for edited in made if edited.change is not None]
             case _:
                 pass
 
@@ -310,70 +332,3 @@ class Workspace:
         near = disks.similar_names(path)
         hint = f" Did you mean {', '.join(self.relative(other) for other in near)}?" if near else ""
         return f"{self.relative(path)} does not exist.{hint}"
-
-
-def _edited(written: Written, path: Path, name: str) -> Edited:
-    """Takes a while for a long text: not for the event loop."""
-    return Edited(
-        change=_change_of(written, path),
-        diff=unified_diff(written.draft.before or "", written.after, name),
-        saved=written.saved,
-        notes=written.notes,
-    )
-
-
-def _change_of(written: Written, path: Path) -> FileChange | None:
-    before = written.draft.view
-    old = before.data if before else None
-    if before is not None and before.text == written.after and (before.source == "buffer" or old == written.data):
-        return None
-    added, removed = count(written.draft.before or "", written.after)
-    return FileChange(
-        path=path,
-        change="edited" if before else "created",
-        before=old,
-        after=written.data,
-        added=added,
-        removed=removed,
-        via=written.via,
-    )
-
-
-def _deleted(path: Path, view: View) -> FileChange:
-    removed = count(view.text, "")[1]
-    return FileChange(path=path, change="deleted", before=view.data, after=None, added=0, removed=removed, via="disk")
-
-
-def _renamed(old: Path, new: Path, before: bytes, after: bytes) -> FileChange:
-    return FileChange(
-        path=new, change="renamed", before=before, after=after, added=0, removed=0, via="disk", old_path=old
-    )
-
-
-def _step_change(step: Step, via: Literal["buffer", "disk"]) -> FileChange:
-    old, new = (_text(step.now), _text(step.then))
-    added, removed = count(old, new)
-    kind: Literal["created", "edited", "deleted", "renamed"] = "edited"
-    if step.now is None:
-        kind = "created"
-    elif step.then is None:
-        kind = "deleted"
-    elif step.path != step.target:
-        kind = "renamed"
-    return FileChange(
-        path=step.target,
-        change=kind,
-        before=step.now,
-        after=step.then,
-        added=added,
-        removed=removed,
-        via=via,
-        old_path=step.path if step.path != step.target else None,
-    )
-
-
-def _text(data: bytes | None) -> str:
-    from pilotfish.workspace.drafts import decode_or_none
-    from pilotfish.workspace.text import unify
-
-    return unify(decode_or_none(data) or "") if data else ""
