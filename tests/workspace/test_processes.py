@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def alive(processes: Processes) -> set[int]:
 async def until(condition: object, message: str) -> None:
     """Wait until a callable says yes."""
     assert callable(condition)
-    for _ in range(500):
+    for _ in range(6000):
         if condition():
             return
         await asyncio.sleep(0.01)
@@ -289,6 +290,24 @@ async def test_a_stopped_turn_may_leave_its_background_commands_running(processe
     killed = await processes.kill_running()
     await front
     assert ([process.command for process in killed], job.code) == (["touch up; sleep 61"], None)
+
+
+async def test_a_command_that_is_just_being_started_is_ended_too(
+    processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = asyncio.create_subprocess_exec
+
+    async def slowly(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        process = await spawn(*command, **options)
+        await asyncio.sleep(0.5)  # it runs, and nobody knows of it yet
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+    front = asyncio.ensure_future(run(processes, "touch up; sleep 61"))
+    await until((tmp_path / "up").exists, "the command never started")
+    killed = await processes.kill_running()
+    await front
+    assert [process.command for process in killed] == ["touch up; sleep 61"]
 
 
 async def test_words_that_come_in_two_pieces_are_waited_for(processes: Processes) -> None:

@@ -93,6 +93,7 @@ class Processes:
         self._running: dict[int, Job] = {}
         self._jobs: dict[str, Job] = {}
         self._killed: list[KilledProcess] = []
+        self._spawning: set[asyncio.Future[Job]] = set()
         self._killing: set[asyncio.Task[None]] = set()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._warden = Warden(self._name)
@@ -162,6 +163,7 @@ class Processes:
 
     async def kill_all(self, grace: float = 0.5) -> tuple[KilledProcess, ...]:
         """End running commands and background jobs. Everything killed since this was last asked, by whatever."""
+        await self._all_begun()
         jobs = (*self._running.values(), *self._jobs.values())
         await asyncio.gather(*(self._kill_whatever_happens(job, grace) for job in jobs))
         await self._sweep()
@@ -170,6 +172,7 @@ class Processes:
     async def kill_running(self, grace: float = 0.5, *, spare: Collection[Job] = ()) -> tuple[KilledProcess, ...]:
         """End running commands, and what commands left behind. Background jobs that were wanted go on, and those to be
         spared. Everything killed since this was last asked, by whatever."""
+        await self._all_begun()
         spared = [job for job in self._jobs.values() if job.wanted or job in spare]
         left = [job for job in self._jobs.values() if job not in spared]
         await asyncio.gather(*(self._kill_whatever_happens(job, grace) for job in (*self._running.values(), *left)))
@@ -212,6 +215,8 @@ class Processes:
         notes = self._mend_cwd()
         # Not to be interrupted half-way: a process that has begun must be known, to be ended with all it started.
         spawning = asyncio.ensure_future(self._spawn(bash, command, tell))
+        self._spawning.add(spawning)
+        spawning.add_done_callback(self._spawning.discard)
         try:
             return await asyncio.shield(spawning), notes
         except asyncio.CancelledError:
@@ -258,6 +263,11 @@ class Processes:
         )
         self._running[process.pid] = job
         return job
+
+    async def _all_begun(self) -> None:
+        """Commands that are being started are known."""
+        if self._spawning:
+            await asyncio.wait(self._spawning)
 
     async def _end_spawned(self, spawning: asyncio.Future[Job]) -> None:
         with contextlib.suppress(ToolError):  # it never began
