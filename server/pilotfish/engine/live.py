@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import time
@@ -163,9 +164,8 @@ class Live:
         for question in tuple(self._questions.values()):
             self._resolve(question, None, "client gone")
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
-        await self.mcp.aclose()
-        await models.aclose()
-        await self.ledger.aclose()
+        # Side by side: a foreign server that does not let go must not cost the store its time to close.
+        await asyncio.gather(self.mcp.aclose(), models.aclose(), self.ledger.aclose())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -281,7 +281,6 @@ class Live:
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns."""
         session = await self._open(session_id)
-        self._start_mcp()
         if session.asks_again:
             await session.let_go()
         if session.busy and when_busy == "reject":
@@ -375,7 +374,7 @@ class Live:
             call=call,
             reason=verdict.reason,
             digest=mark,
-            preview=preview or Preview(kind="text", text=call.title),
+            preview=preview or Preview(kind="text", text=_in_words(call)),
             parsed=verdict.commands,
             options=_options(facts),
             amendable=amendable,
@@ -466,7 +465,12 @@ class Live:
             "model": self.settings.model,
             "store": {"directory": str(self.ledger.directory), "unsaved": self.ledger.unsaved},
             "mcp": [
-                {"name": server.name, "available": server.available, "reason": server.reason}
+                {
+                    "name": server.name,
+                    "available": server.available,
+                    "reason": server.reason,
+                    "tools": server.tools,
+                }
                 for server in self.mcp.found.values()
             ],
             "runningTurns": sum(session.turn is not None for session in self._sessions.values()),
@@ -506,9 +510,10 @@ class Live:
         await session.settled()
         return self._session(row)
 
-    def _start_mcp(self) -> None:
-        if self.settings.mcp_config:
-            self.mcp.start(Path(self.settings.mcp_config).expanduser())
+    def use_mcp(self) -> None:
+        """Connect to the MCP servers of the settings, unless that is done; only where something is trusted."""
+        config = self.settings.mcp_config
+        self.mcp.use(Path(config).expanduser() if config else None)
 
     def session_of(self, session_id: str) -> Session | None:
         """A session as it is now, when it is open here."""
@@ -646,6 +651,11 @@ def _never(facts: CallFacts) -> Rule | None:
     """The rule of “Always deny”: this very command, or every way to change this file."""
     allowing = None if facts.command is not None else narrowest_rule(facts, "workspace")
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")
+
+
+def _in_words(call: CanonicalToolCall) -> str:
+    """What is asked for, when the tool has nothing better to show."""
+    return f"{call.title}\n{json.dumps(call.args, indent=2, ensure_ascii=False)}" if call.args else call.title
 
 
 def _mode(mode: str) -> str:

@@ -1,13 +1,14 @@
 """Tools of MCP servers: found in a configuration file of the user's, probed one by one, run like any other call.
 
-A server that is slow or dead costs nothing but itself: it is left out, and `status` says why.
+A server that is slow or dead costs nothing but itself: it is left out, and `status` says why. A turn that begins while
+servers still connect waits for them: what the user has set up is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PROBE_SECONDS = 10.0
+CONNECTING = "connecting"
+PROBE_SECONDS = 10.0  # that a server has to connect; so long the first turn may wait for it
 
 
 class AnyArgs(Args):
@@ -39,6 +41,7 @@ class Server:
     name: str
     available: bool
     reason: str = ""
+    tools: int = 0
 
 
 class Servers:
@@ -49,19 +52,36 @@ class Servers:
         self._toolsets: dict[str, AbstractToolset[Any]] = {}
         self._config: Path | None = None
         self._stop = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     @property
     def toolsets(self) -> list[AbstractToolset[Any]]:
         """Those that have answered by now."""
         return list(self._toolsets.values())
 
-    def start(self, config: Path) -> None:
-        """Begin to connect to what the file names, behind everything else. The same file again changes nothing."""
+    def use(self, config: Path | None) -> None:
+        """Connect to what the file names, behind everything else, and let go of what another one named. The same file
+        again changes nothing."""
         if config == self._config:
             return
         self._config = config
-        self._tasks.append(asyncio.get_running_loop().create_task(self._connect(config), name="mcp"))
+        self._stop.set()
+        self._stop = asyncio.Event()
+        self.found.clear()
+        self._toolsets.clear()
+        if config is not None:
+            self._settled.clear()
+            self._spawn(self._connect(config, self._stop))
+
+    async def settled(self) -> None:
+        """Returns when every server is there or given up."""
+        await self._settled.wait()
+
+    def hurry(self) -> None:
+        """Nobody waits for servers that still connect any more."""
+        self._settled.set()
 
     async def aclose(self) -> None:
         self._stop.set()
@@ -70,35 +90,59 @@ class Servers:
             for task in late:
                 task.cancel()
 
-    async def _connect(self, config: Path) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="mcp")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _found(self, server: Server, stop: asyncio.Event) -> None:
+        if stop is self._stop:
+            self.found[server.name] = server
+            if not any(known.reason == CONNECTING for known in self.found.values()):
+                self._settled.set()
+
+    async def _connect(self, config: Path, stop: asyncio.Event) -> None:
         try:
             from pydantic_ai.mcp import load_mcp_toolsets
 
             toolsets = await asyncio.to_thread(load_mcp_toolsets, config)
         except Exception as error:
             log.warning("the MCP configuration could not be read: %s", error)
-            self.found[config.name] = Server(config.name, available=False, reason=f"could not be read: {error}")
+            self._found(Server(config.name, available=False, reason=f"could not be read: {error}"), stop)
             return
-        for toolset in toolsets:
-            name = toolset.id or toolset.label
-            self.found[name] = Server(name, available=False, reason="connecting")
-            self._tasks.append(asyncio.get_running_loop().create_task(self._hold(name, toolset), name=f"mcp {name}"))
+        named = {_server_of(toolset).id or toolset.label: toolset for toolset in toolsets}
+        if stop is self._stop:
+            self.found.update({name: Server(name, available=False, reason=CONNECTING) for name in named})
+            for name, toolset in named.items():
+                self._spawn(self._hold(name, toolset, stop))
+        if not named:
+            self._settled.set()
 
-    async def _hold(self, name: str, toolset: AbstractToolset[Any]) -> None:
+    async def _hold(self, name: str, toolset: AbstractToolset[Any], stop: asyncio.Event) -> None:
         """Enter and leave a server's connection in one task, as its library wants it."""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(PROBE_SECONDS):
                     await stack.enter_async_context(toolset)
-                self._toolsets[name] = toolset
-                self.found[name] = Server(name, available=True)
-                await self._stop.wait()
+                    tools = await _server_of(toolset).list_tools()
+                if stop is self._stop:
+                    self._toolsets[name] = toolset
+                self._found(Server(name, available=True, tools=len(tools)), stop)
+                await stop.wait()
         except Exception as error:
             reason = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
             log.warning("MCP server %s: %s", name, reason)
-            self.found[name] = Server(name, available=False, reason=reason)
+            self._found(Server(name, available=False, reason=reason), stop)
         finally:
-            self._toolsets.pop(name, None)
+            if self._toolsets.get(name) is toolset:
+                del self._toolsets[name]
+
+
+def _server_of(toolset: Any) -> Any:
+    """The library's connection inside what it wraps around it."""
+    while hasattr(toolset, "wrapped"):
+        toolset = toolset.wrapped
+    return toolset
 
 
 def foreign_tool(definition: ToolDefinition, handler: WrapToolExecuteHandler) -> Tool[AnyArgs]:

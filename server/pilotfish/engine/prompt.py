@@ -57,7 +57,9 @@ async def prepare(blocks: Sequence[Mapping[str, Any]], workspace: Workspace) -> 
             case "diagnostic":
                 prepared.content.append(await _diagnostic(block, workspace))
             case kind:
-                raise BadRequest(f"prompt[{index}].type: {kind!r} is not a kind of content", field=f"prompt[{index}]")
+                raise BadRequest(
+                    f"prompt.{index}.type: {kind!r} is not a kind of content", field=f"prompt.{index}.type"
+                )
     for mention in mentioned:
         if (text := await _mention(mention, workspace)) is not None:
             prepared.content.append(text)
@@ -165,7 +167,7 @@ def _image(block: Mapping[str, Any], index: int, prepared: PreparedPrompt) -> No
     try:
         data = base64.b64decode(str(block.get("data", "")), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequest(f"prompt[{index}].data is not base64", field=f"prompt[{index}].data") from error
+        raise BadRequest(f"prompt.{index}.data: is not base64", field=f"prompt.{index}.data") from error
     if mime not in IMAGE_TYPES or len(data) > MAX_IMAGE_BYTES:
         why = f"{mime or 'unknown type'} is not supported" if mime not in IMAGE_TYPES else "it is over 10 MB"
         prepared.notices.append(f"An image was not attached: {why}.")

@@ -221,6 +221,7 @@ class LiveSession:
         self._paused = bool(self.line)
         if self.turn is not None:
             self.turn.cancel()
+        self.live.mcp.hurry()
         return await asyncio.shield(current.answer)
 
     async def aclose(self) -> None:
@@ -344,6 +345,9 @@ class LiveSession:
             if self.row.title:
                 row = self.row
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
+        if self.trusted:
+            self.live.use_mcp()
+            await self.live.mcp.settled()
 
     async def keep(self, data: bytes) -> str:
         return await self.live.ledger.put_blob(data)

@@ -158,6 +158,7 @@ class Loader:
         settings = await self._settings()
         if engine := self.now():
             engine.live.set_settings(settings)
+            self._use_mcp(engine.live)
 
     def files_changed(self) -> None:
         """The client has seen files come or go. A hint, no more: such events get lost, and come twice."""
@@ -169,6 +170,12 @@ class Loader:
         if engine := self.now():
             engine.handlers.set_roots(self._world.roots)
             engine.live.set_trusted(self._world.trusted)
+            self._use_mcp(engine.live)
+
+    def _use_mcp(self, live: Live) -> None:
+        """Servers of the settings run code: only where the editor trusts what it has open."""
+        if self._world.trusted:
+            live.use_mcp()
 
     async def _load(self) -> Engine:
         await asyncio.to_thread(_import)
@@ -189,6 +196,7 @@ class Loader:
         handlers.set_roots(world.roots)
         plain = Plain(parts.peer, parts.client, live, handlers, parts.progresses)
         face.listeners.append(plain.told)
+        self._use_mcp(live)
         self._warming = asyncio.ensure_future(asyncio.to_thread(_warm, live))
         return Engine(live, handlers, plain)
 
