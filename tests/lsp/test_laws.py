@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.client import OURS, SERVER, Client, RpcError, frame, spawn
+from tests.support.client import OURS, SERVER, Client, RpcError, frame, never, spawn
 from tests.support.laws import FINAL
 from tests.support.provider import Call, call, calls, say
 from tests.support.served import Rig, served
@@ -117,6 +117,30 @@ async def test_laws_2_3_and_4_hold_over_a_crash_in_the_middle_of_a_call(folder: 
         assert loaded.items[-1].kind == "turn_end"
         assert loaded.last_seq >= last
         assert (await rig.client.prompt(session, rig.script("on", say("alive")))).stop_reason == "end_turn"
+
+
+async def test_the_first_load_after_a_crash_has_every_question_that_was_open(folder: Path):
+    wanted = [Call("write_file", {"path": f"{name}.txt", "content": "x"}) for name in ("one", "two")]
+    async with served(folder) as rig:
+        rig.client.answers["pilotfish/approval/request"] = never
+        session = await rig.client.new_session()
+        rig.client.begin(session, rig.script("ask", calls(*wanted))).add_done_callback(_seen)
+        await rig.client.until(lambda: len(rig.client.of("pilotfish/approval/request")) == 2)
+        rig.client.process.kill()
+        await asyncio.wait_for(rig.client.process.wait(), 30.0)
+    async with served(folder) as rig:
+        rig.client.answers["pilotfish/approval/request"] = never
+        rig.script("ask", say("went on"))
+        loaded = await rig.client.load(session)
+        assert loaded.session.busy
+        assert {question.call.args["path"] for question in loaded.pending_approvals} == {"one.txt", "two.txt"}
+        assert [item.call.status for item in loaded.items if item.kind == "tool_call"] == ["awaiting_approval"] * 2
+        for question in loaded.pending_approvals:
+            said = {"approvalId": question.approval_id, "optionId": "allow_once"}
+            assert await rig.client.request("pilotfish/approval/answer", said) == {"accepted": True}
+        await rig.client.told("turn_ended", session)
+        assert (folder / "one.txt").exists()
+        assert (folder / "two.txt").exists()
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

@@ -522,6 +522,26 @@ async def test_a_secret_is_taken_and_never_told(rig: Rig):
     await rig.client.request("pilotfish/secret/set", {"provider": "anthropic", "key": ""})
 
 
+@pytest.mark.parametrize("key", ["schlüssel", "sk-😀", "sk-two\nlines", "sk-\x00"])
+async def test_a_key_that_can_be_none_is_refused(rig: Rig, key: str):
+    error = await refused(rig, "pilotfish/secret/set", {"provider": "openai", "key": key})
+    assert (error.code, error.data) == (-32602, {"field": "key"})
+    assert key not in error.message
+
+
+async def test_a_key_that_can_be_none_in_the_environment_costs_a_turn_its_end_and_nothing_else(tmp_path: Path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    async with served(folder, settings={"model": "openai-chat:scripted"}, OPENAI_API_KEY="schlüssel 😀") as rig:
+        listed = wire.ModelListResult.model_validate(await rig.client.request("pilotfish/model/list", {}))
+        chosen = next(model for model in listed.models if model.id == "openai-chat:scripted")
+        assert (chosen.available, chosen.reason) == (False, "The API key has characters that no key has. Set it again.")
+        result = await rig.client.prompt(await rig.client.new_session(), rig.script("key", say("never")))
+        assert result.stop_reason == "failed"
+        assert result.error is not None
+        assert (result.error.kind, result.error.retryable) == ("authentication", False)
+
+
 async def test_the_status_says_how_the_server_is(rig: Rig):
     await rig.client.new_session()
     status = wire.Status.model_validate(await rig.client.request("pilotfish/status"))

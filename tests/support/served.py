@@ -59,6 +59,6 @@ async def served(
     scripts = Scripts()
     async with serve(otherwise=scripts) as provider:
         model = {"PILOTFISH_MODEL": "openai-chat:scripted", "PILOTFISH_BASE_URL": provider.openai_url}
-        key = {"OPENAI_API_KEY": "sk-scripted"}
-        async with connect(folder, hello=hello, settings=settings, **model, **key, **more) as client:
+        environ: dict[str, Any] = {**model, "OPENAI_API_KEY": "sk-scripted", **more}
+        async with connect(folder, hello=hello, settings=settings, **environ) as client:
             yield Rig(client, provider, scripts, folder)

@@ -16,7 +16,7 @@ from pydantic_ai._genai_prices import lookup_context_window
 from pydantic_ai.models import known_model_names
 
 from pilotfish.engine.http import certificates
-from pilotfish.engine.providers import KNOWN, LOCAL, KnownProvider, LocalServer, key_for
+from pilotfish.engine.providers import KNOWN, LOCAL, KnownProvider, LocalServer, can_be_sent, key_for
 from pilotfish.settings import Settings
 
 PROBE_SECONDS = 0.4  # a server on loopback that answers later is not offered
@@ -84,13 +84,13 @@ def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) ->
         return
     prefix = settings.model.partition(":")[0] if ":" in settings.model else "openai-compatible"
     needs = next((known for known in KNOWN if known.prefix == prefix.removesuffix("-chat")), None)
-    ready = settings.base_url is not None or needs is None or key_for(prefix, secrets) is not None
+    why = _missing(needs, key_for(prefix, secrets), needed=settings.base_url is None)
     yield Available(
         id=settings.model,
         label=settings.model.partition(":")[2] or settings.model,
         provider=prefix,
-        available=ready,
-        reason=None if ready else _no_key(needs),
+        available=why is None,
+        reason=why,
         context_window=settings.context_window or _window(settings.model),
     )
 
@@ -98,22 +98,27 @@ def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) ->
 def _hosted(secrets: Mapping[str, str]) -> Iterator[Available]:
     names = known_model_names()
     for known in KNOWN:
-        ready = key_for(known.prefix, secrets) is not None
+        why = _missing(known, key_for(known.prefix, secrets), needed=True)
         mine = [name for name in names if name.startswith(f"{known.prefix}:")]
         kept = [name for name in mine if not _DATED.search(name) and not _NO_AGENT.search(name)]
-        for name in sorted(kept, key=_newest)[: MAX_PER_PROVIDER if ready else 3]:
+        for name in sorted(kept, key=_newest)[: MAX_PER_PROVIDER if why is None else 3]:
             yield Available(
                 id=name,
                 label=name.partition(":")[2],
                 provider=known.label,
-                available=ready,
-                reason=None if ready else _no_key(known),
-                context_window=_window(name) if ready else None,
+                available=why is None,
+                reason=why,
+                context_window=_window(name) if why is None else None,
             )
 
 
-def _no_key(known: KnownProvider | None) -> str | None:
-    return f"No API key: set {known.variables[0]}, or run “Pilotfish: Set Key of a Provider”." if known else None
+def _missing(known: KnownProvider | None, key: str | None, *, needed: bool) -> str | None:
+    """Why a provider's models cannot be had: nothing that could be its key is there."""
+    if key is not None:
+        return None if can_be_sent(key) else "The API key has characters that no key has. Set it again."
+    if known is None or not needed:
+        return None
+    return f"No API key: set {known.variables[0]}, or run “Pilotfish: Set Key of a Provider”."
 
 
 def _newest(name: str) -> tuple[float, str]:
@@ -150,6 +155,8 @@ async def _ask_base_url(settings: Settings, secrets: Mapping[str, str]) -> list[
     if prefix not in ("", "openai", "openai-chat", "openai-responses", "openai-compatible"):
         return []
     key = key_for(prefix or "openai-compatible", secrets)
+    if key is not None and not can_be_sent(key):
+        return []
     headers = {"authorization": f"Bearer {key}"} if key else {}
     server = LocalServer(prefix, urlsplit(settings.base_url).hostname or "baseUrl", settings.base_url)
     async with httpx2.AsyncClient(timeout=REMOTE_SECONDS, headers=headers, verify=certificates()) as client:

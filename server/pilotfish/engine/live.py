@@ -202,7 +202,7 @@ class Live:
     async def load(self, session_id: str, before: str | None = None, limit: int = 200) -> LoadedSession:
         """The newest items of the transcript, or those before the item `before`."""
         session = await self._open(session_id)
-        session.resume()
+        await session.resume()
         await session.settled()
         running = session.running_turn
         if before is None:
@@ -544,7 +544,7 @@ class Live:
         self, session_id: str, before: str, limit: int, running: str | None
     ) -> tuple[tuple[Item, ...], bool]:
         page = await self.ledger.page(session_id, None, EVERYTHING)
-        items = transcript(page.entries, running=running)
+        items = await asyncio.to_thread(transcript, page.entries, running=running)
         end = next((at for at, item in enumerate(items) if item.id == before), None)
         if end is None:
             raise UnknownCall(f"No item has the id {before!r}.")

@@ -25,7 +25,7 @@ from pydantic_ai.settings import ModelSettings
 from pilotfish.engine.catalogue import Available, available, known_window
 from pilotfish.engine.failures import failure, redact
 from pilotfish.engine.http import create_client
-from pilotfish.engine.providers import BY_PREFIX, LOCAL_BY_PREFIX, key_for
+from pilotfish.engine.providers import BY_PREFIX, LOCAL_BY_PREFIX, can_be_sent, key_for
 from pilotfish.engine.schemas import remember_schemas
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
@@ -126,7 +126,7 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
     base_url = _base_url(prefix, settings)
     try:
         if prefix in LOCAL_BY_PREFIX or not prefix or prefix == "openai-compatible":
-            built = _compatible(prefix, name, base_url, key_for(prefix or "openai-compatible", secrets), settings, kept)
+            built = _compatible(prefix, name, base_url, _key(prefix or "openai-compatible", secrets), settings, kept)
         else:
             built = infer_model(model, lambda kind: _provider(kind, base_url, settings, secrets, kept))
     except TurnError:
@@ -218,7 +218,7 @@ def _provider(
         known = infer_provider_class(kind)
     except ValueError:
         raise _unknown(f"{kind}:…") from None
-    key = key_for(kind, secrets)
+    key = _key(kind, secrets)
     if key is None and base_url is None and (asks := BY_PREFIX.get(_secret_name(kind))) is not None:
         raise TurnError(
             f"No API key for {asks.label}.",
@@ -235,6 +235,18 @@ def _provider(
     provider = known(**{name: value for name, value in given.items() if name in takes and value is not None})
     _tune(provider, settings)
     return provider
+
+
+def _key(kind: str, secrets: Mapping[str, str]) -> str | None:
+    key = key_for(kind, secrets)
+    if key is not None and not can_be_sent(key):
+        asks = BY_PREFIX.get(_secret_name(kind))
+        raise TurnError(
+            f"The API key for {asks.label if asks else kind} has characters that no key has.",
+            remedy="Copy it again from the provider's page, and set it anew.",
+            kind="authentication",
+        )
+    return key
 
 
 def _secret_name(kind: str) -> str:

@@ -60,7 +60,12 @@ LOCAL_BY_PREFIX = {server.prefix: server for server in LOCAL}
 def key_for(prefix: str, secrets: Mapping[str, str]) -> str | None:
     """The key of a provider: what the client handed over, else the environment. Never from a file."""
     name = SAME_KEY.get(prefix, prefix)
-    if secrets.get(name):
-        return secrets[name]
     known = BY_PREFIX.get(name)
-    return next((value for variable in known.variables if (value := os.environ.get(variable))), None) if known else None
+    variables = known.variables if known else ()
+    found = (secrets.get(name, ""), *(os.environ.get(variable, "") for variable in variables))
+    return next((key for value in found if (key := value.strip())), None)
+
+
+def can_be_sent(key: str) -> bool:
+    """Whether a key can stand in a header: what cannot was pasted wrongly, and no provider has given it out."""
+    return key.isascii() and key.isprintable()

@@ -7,6 +7,7 @@ every prompt is answered exactly once; what another process wrote meanwhile is s
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilotfish.core.approvals import seal
 from pilotfish.core.fold import get_messages_for_llm
-from pilotfish.core.messages import CallApproval, CanonicalMessage, CanonicalToolCall, message_from_json
+from pilotfish.core.messages import CallApproval, CallStatus, CanonicalMessage, CanonicalToolCall, message_from_json
 from pilotfish.core.policy import CallFacts, Mode, Rule, Verdict, judge
 from pilotfish.core.records import (
     ApprovalRecord,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ASK_AGAIN_SECONDS = 5.0  # after which a transcript is shown, whatever keeps the questions
 WITHDRAWN = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
 
 
@@ -102,6 +104,9 @@ class LiveSession:
         self._opening = asyncio.Lock()
         self._told_unsaved = False
         self._interrupted: tuple[str, Sequence[Record]] | None = None
+        self._to_ask_again: set[str] = set()
+        self._asked_again = asyncio.Event()
+        self._asked_again.set()
         self.elsewhere: str | None = None
         """the turn that another process is running"""
 
@@ -166,13 +171,24 @@ class LiveSession:
                     records += await self._mend(closing)
             self._take_in(records)
 
-    def resume(self) -> None:
-        """Go on with the turn that was interrupted while a question waited: the question is asked again."""
+    async def resume(self) -> None:
+        """Go on with the turn that was interrupted while questions waited; returns when they are asked again."""
         if self._interrupted is not None and not self.busy:
             turn_id, _ = self._interrupted
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
             answer.add_done_callback(_seen)
+            answer.add_done_callback(lambda _: self._asked_again.set())
+            waiting = (call for call in self.registry.open_calls() if call.status is CallStatus.AWAITING_APPROVAL)
+            self._to_ask_again = {call.id for call in waiting}
+            self._asked_again.clear()
             self.submit(Waiting(turn_id, (), "queue", answer, resumes=turn_id))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._asked_again.wait(), ASK_AGAIN_SECONDS)
+
+    def _is_asked_again(self, call_id: str) -> None:
+        self._to_ask_again.discard(call_id)
+        if not self._to_ask_again:
+            self._asked_again.set()
 
     async def let_go(self) -> None:
         """A new prompt came: the question that was asked again is over."""
@@ -378,6 +394,7 @@ class LiveSession:
         *,
         amendable: bool,
     ) -> tuple[Answer | None, Question]:
+        self._is_asked_again(call.id)
         return await self.live.ask(self, turn_id, call, facts, verdict, preview, mark, amendable=amendable)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
@@ -512,6 +529,8 @@ class LiveSession:
         return False
 
     def _call_changed(self, call: CanonicalToolCall) -> None:
+        if call.status is not CallStatus.AWAITING_APPROVAL:
+            self._is_asked_again(call.id)
         if self.turn is not None:
             self.turn.call_changed(call)
 

@@ -12,6 +12,7 @@ from pilotfish.core.records import Usage
 from pilotfish.engine import models
 from pilotfish.engine.live import Live
 from pilotfish.engine.orchestrator import Outcome
+from pilotfish.engine.providers import can_be_sent
 from pilotfish.errors import BadRequest, TurnError, UnknownCall
 from pilotfish.lsp import slash, views
 from pilotfish.lsp.approvals import Approvals
@@ -199,7 +200,10 @@ class Handlers:
     # -- the rest -------------------------------------------------------------------------------------------------
 
     async def secret_set(self, params: wire.SecretSetParams, _: Call) -> wire.Wire:
-        self.live.set_secret(params.provider, params.key)
+        key = params.key.strip()
+        if not can_be_sent(key):
+            raise BadRequest("key: it has characters that no key has", field="key")
+        self.live.set_secret(params.provider, key)
         return wire.Empty()
 
     async def model_list(self, _params: wire.Empty, _: Call) -> wire.Wire:
