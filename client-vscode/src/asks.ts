@@ -62,7 +62,8 @@ export class Asks implements vscode.Disposable {
       token.onCancellationRequested(() => reply(null));
       this.view.post({ type: 'ask', ask });
       this.changed.fire();
-      if (!this.view.isVisible) void this.notify(ask);
+      const quiet = vscode.workspace.getConfiguration('pilotfish').get('notify') === 'never';
+      if (!this.view.isVisible && !quiet) void this.notify(ask);
     });
   }
 

@@ -1,7 +1,7 @@
 /** The session in view: carries the wire to the view and the user's acts to the wire. It decides nothing. */
 
 import * as vscode from 'vscode';
-import type { FromView, ModelState } from '../webview/messages.ts';
+import type { FromView, ModelState, NewRule } from '../webview/messages.ts';
 import type { Approvals } from './approvals.ts';
 import { Asks } from './asks.ts';
 import { blockChip } from './attach.ts';
@@ -189,6 +189,9 @@ export class Chat implements vscode.Disposable {
         await this.approvals.answer(approvalId, answer);
         return;
       }
+      case 'allowByRule':
+        await this.allowByRule(message.approvalId, message.rule);
+        return;
       case 'answerAsk':
         this.asks.answer(message.id, message.answer);
         return;
@@ -212,7 +215,8 @@ export class Chat implements vscode.Disposable {
         if (sessionId) await this.open(sessionId);
         return;
       case 'draft':
-        this.drafts.keep(sessionId ?? null, message.draft);
+        this.drafts.keep(message.sessionId, message.draft);
+        this.sessions.show();
         return;
       case 'mention': {
         const { mentions } = await this.connection.request('pilotfish/mention/complete', {
@@ -287,6 +291,19 @@ export class Chat implements vscode.Disposable {
       this.queue.left(promptId);
       this.view.post({ type: 'sendFailed', promptId, message: messageOf(error), draft: this.drafts.failed(promptId) });
       this.log.warn(`prompt: ${messageOf(error)}`);
+    }
+  }
+
+  /** The rule first: a question is never allowed by a rule that could not be saved. */
+  private async allowByRule(approvalId: string, rule: NewRule): Promise<void> {
+    const request = this.approvals.find(approvalId);
+    if (!request) return;
+    try {
+      const { sessionId } = request;
+      await this.connection.request('pilotfish/rule/add', { decision: 'allow', ...rule, sessionId });
+      await this.approvals.answer(approvalId, { optionId: 'allow_once' });
+    } catch (error) {
+      this.view.post({ type: 'ruleRefused', approvalId, message: messageOf(error) });
     }
   }
 

@@ -15,8 +15,14 @@ export class Drafts {
     return this.storage.get<Draft>(key(session)) ?? EMPTY_DRAFT;
   }
 
+  /** Whether something was written and not sent. */
+  has(session: string): boolean {
+    const { text, chips } = this.get(session);
+    return text.trim() !== '' || chips.length > 0;
+  }
+
   keep(session: string | null, draft: Draft): void {
-    const empty = draft.text === '' && draft.chips.length === 0;
+    const empty = draft.text === '' && draft.chips.length === 0 && draft.scroll === undefined;
     const size = draft.chips.reduce((sum, chip) => sum + (chip.block.type === 'image' ? chip.block.data.length : 0), 0);
     const kept =
       size > MAX_KEPT ? { ...draft, chips: draft.chips.filter((chip) => chip.block.type !== 'image') } : draft;

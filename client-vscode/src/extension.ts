@@ -50,8 +50,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     },
   });
   server = running;
-  const sessions = new Sessions(connection, approvals);
   const drafts = new Drafts(context.workspaceState);
+  const sessions = new Sessions(connection, approvals, drafts);
   const view = new View(context);
   const chat = new Chat(
     context.workspaceState,

@@ -92,6 +92,17 @@ export class Models {
     this.chat.setMode(picked.mode);
   }
 
+  /** Mode or model: for a view too narrow to show both. */
+  async configure(): Promise<void> {
+    const items = [
+      { label: vscode.l10n.t('Mode'), description: modeTitle(this.chat.session?.mode ?? this.chat.mode), it: 'mode' },
+      { label: vscode.l10n.t('Model'), description: this.chat.model?.label ?? '', it: 'model' },
+    ];
+    const picked = await vscode.window.showQuickPick(items, { title: 'Pilotfish' });
+    if (picked?.it === 'mode') await this.selectMode();
+    else if (picked) await this.select();
+  }
+
   async setKey(provider?: string): Promise<void> {
     const name = provider ?? (await this.pickProvider());
     if (name === undefined) return;

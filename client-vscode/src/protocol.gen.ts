@@ -451,6 +451,12 @@ export interface ApprovalOption {
   label: string;
   /** the rule that would be written, in words */
   rule?: string;
+  tool?: string;
+  /** that rule as `rule/add` takes it, for a client that lets the user change it first */
+  pattern?: string;
+  matches: string[];
+  /** what it would cover, and what not though one might think so */
+  excludes: string[];
 }
 
 /** May this call run? Asked for one digest: exact arguments and the versions of the documents they touch. */

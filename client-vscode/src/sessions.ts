@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { Approvals } from './approvals.ts';
 import type { Connection } from './connection.ts';
+import type { Drafts } from './drafts.ts';
 import type { Session } from './protocol.gen.ts';
 
 export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
@@ -24,6 +25,7 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   constructor(
     private readonly connection: Connection,
     private readonly approvals: Approvals,
+    private readonly drafts: Drafts,
   ) {
     this.trees = SESSIONS_VIEWS.map((id) =>
       vscode.window.createTreeView(id, { treeDataProvider: this, showCollapseAll: false }),
@@ -100,7 +102,8 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     const item = new vscode.TreeItem(node.title || vscode.l10n.t('Untitled'));
     item.id = node.id;
     item.contextValue = 'session';
-    item.description = waiting > 0 ? approvalWords(waiting) : agoWords(node.updatedAt);
+    const age = waiting > 0 ? approvalWords(waiting) : agoWords(node.updatedAt);
+    item.description = this.drafts.has(node.id) ? `${age} · ${vscode.l10n.t('draft')}` : age;
     item.tooltip = `${node.title}\n${new Date(node.updatedAt).toLocaleString()}\n${node.model}`;
     item.iconPath = new vscode.ThemeIcon(waiting > 0 ? 'question' : node.busy ? 'loading~spin' : 'comment');
     item.command = { command: 'pilotfish.sessions.open', title: vscode.l10n.t('Open'), arguments: [node] };
@@ -138,7 +141,8 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     this.show();
   }
 
-  private show(): void {
+  /** The tree as it is now. */
+  show(): void {
     const open = this.approvals.open.length;
     for (const tree of this.trees) tree.description = open > 0 ? vscode.l10n.t('{0} waiting', open) : '';
     this.changed.fire(undefined);

@@ -1,9 +1,10 @@
 /** What the user does: shown here at once, carried out by the host. */
 
 import type { ContentBlock, OptionId } from '../src/protocol.gen.ts';
-import type { Draft } from './messages.ts';
+import type { Draft, NewRule } from './messages.ts';
 import { isBusy, type Turn } from './state.ts';
 import { dispatch, newId, post, state } from './store.ts';
+import { scroller } from './ui.ts';
 import { promptText } from './words.ts';
 
 export function send(prompt: readonly ContentBlock[], draft: Draft, whenBusy: 'queue' | 'steer'): void {
@@ -64,6 +65,14 @@ export function answer(
   post({ type: 'answer', approvalId, optionId, ...more });
 }
 
+/** Saved first, and only then an answer: a rule that cannot be one must not look like a permission. */
+export function allowByRule(approvalId: string, rule: NewRule): void {
+  dispatch({ type: 'answering', approvalId, answer: 'allow' });
+  post({ type: 'allowByRule', approvalId, rule });
+}
+
+/** By the user's hand: what grows or shrinks now must not move what is being read. */
 export function toggle(key: string, open: boolean): void {
+  scroller.leave();
   dispatch({ type: 'toggle', key, open });
 }

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import type { ContentBlock } from '../src/protocol.gen.ts';
 import { type Chip, type Draft, EMPTY_DRAFT } from './messages.ts';
-import { post } from './store.ts';
+import { post, state } from './store.ts';
 
 export const draft = signal<Draft>(EMPTY_DRAFT);
 
@@ -22,13 +22,20 @@ export function editDraft(change: Partial<Draft>): void {
 
 export function setDraft(next: Draft): void {
   clearTimeout(timer);
+  timer = undefined;
   draft.value = next;
   draftSet.value += 1;
 }
 
 export function saveDraft(): void {
   clearTimeout(timer);
-  post({ type: 'draft', draft: draft.value });
+  timer = undefined;
+  post({ type: 'draft', sessionId: state.value.session?.id ?? null, draft: draft.value });
+}
+
+/** What was written a moment ago is kept with its session before another one's draft takes its place. */
+export function settleDraft(): void {
+  if (timer !== undefined) saveDraft();
 }
 
 export function addChips(chips: readonly Chip[]): void {

@@ -40,6 +40,14 @@ export interface Draft {
   text: string;
   chips: readonly Chip[];
   caret: number;
+  /** where in the transcript the user reads; absent: at its end */
+  scroll?: Place;
+}
+
+/** A row and how far its top is from the top of the transcript, in pixels. */
+export interface Place {
+  row: string;
+  top: number;
 }
 
 export const EMPTY_DRAFT: Draft = { text: '', chips: [], caret: 0 };
@@ -77,6 +85,8 @@ export type ToView =
   | { type: 'session'; session: Session }
   | { type: 'approval'; request: ApprovalRequest; at: number }
   | { type: 'resolved'; resolved: ApprovalResolved }
+  /** the rule a question was to be allowed by cannot be one; the question still stands */
+  | { type: 'ruleRefused'; approvalId: string; message: string }
   | { type: 'ask'; ask: Ask }
   | { type: 'askOver'; id: string }
   | { type: 'queue'; sessionId: string; prompts: readonly QueuedPrompt[] }
@@ -102,6 +112,13 @@ export interface ReviewFile {
   diffs: readonly string[];
 }
 
+/** A rule as the user wants it. */
+export interface NewRule {
+  tool: string;
+  pattern: string;
+  scope: 'session' | 'workspace' | 'user';
+}
+
 /** What the user did to a turn's later history when editing an earlier prompt. */
 export type ResendFiles = 'keep' | 'undo';
 
@@ -120,6 +137,8 @@ export type FromView =
   | { type: 'forceStop' }
   | { type: 'stopCall'; callId: string }
   | { type: 'answer'; approvalId: string; optionId: OptionId; feedback?: string; args?: Record<string, unknown> }
+  /** save a rule, changed by the user, and allow what it was asked for */
+  | { type: 'allowByRule'; approvalId: string; rule: NewRule }
   | { type: 'answerAsk'; id: string; answer: string | null }
   | { type: 'visibleCards'; approvalIds: readonly string[] }
   | { type: 'amend'; approvalId: string }
@@ -129,7 +148,7 @@ export type FromView =
   | { type: 'undo'; turnId: string; direction: 'undo' | 'redo'; rest: boolean }
   | { type: 'older'; before: string }
   | { type: 'reload' }
-  | { type: 'draft'; draft: Draft }
+  | { type: 'draft'; sessionId: string | null; draft: Draft }
   | { type: 'mention'; query: string }
   | { type: 'withdraw'; promptId: string }
   | { type: 'steer'; promptId: string }
@@ -151,6 +170,7 @@ export type ViewCommand =
   | 'newSession'
   | 'selectModel'
   | 'selectMode'
+  | 'configure'
   | 'setKey'
   | 'restart'
   | 'showLog'

@@ -89,6 +89,8 @@ export interface Pending {
   at: number;
   /** what the user pressed here; the server has not said yet that it holds */
   answering?: 'allow' | 'deny';
+  /** why the rule it was to be allowed by cannot be one */
+  fault?: string;
 }
 
 /** What a screen reader should hear; `n` grows by one with each. */
@@ -131,7 +133,7 @@ export interface State {
   recent: readonly Session[];
   /** rows the user opened or closed by hand */
   toggles: Readonly<Record<string, boolean>>;
-  /** how often a tool was allowed once, to offer a rule after the third time */
+  /** how often a kind of call was allowed once, to offer a rule after the third time */
   allowed: Readonly<Record<string, number>>;
   crashed: boolean;
   /** the latest quiet and the latest urgent news: neither covers the other */
@@ -280,18 +282,18 @@ export function reduce(state: State, action: ToView | Local): State {
       const { approvalId, optionId } = action.resolved;
       const found = state.approvals.find((pending) => pending.request.approvalId === approvalId);
       if (!found) return state;
-      const tool = found.request.call.name;
+      const kind = kindOf(found.request);
       const allowed =
-        optionId === 'allow_once' ? { ...state.allowed, [tool]: (state.allowed[tool] ?? 0) + 1 } : state.allowed;
+        optionId === 'allow_once' ? { ...state.allowed, [kind]: (state.allowed[kind] ?? 0) + 1 } : state.allowed;
       return { ...state, allowed, approvals: state.approvals.filter((pending) => pending !== found) };
     }
+    case 'ruleRefused':
+      return mapPending(state, action.approvalId, ({ answering: _, ...pending }) => ({
+        ...pending,
+        fault: action.message,
+      }));
     case 'answering':
-      return {
-        ...state,
-        approvals: state.approvals.map((pending) =>
-          pending.request.approvalId === action.approvalId ? { ...pending, answering: action.answer } : pending,
-        ),
-      };
+      return mapPending(state, action.approvalId, (pending) => ({ ...pending, answering: action.answer }));
     case 'ask':
       return say({ ...state, asks: [...state.asks, action.ask] }, 'asked', action.ask.question);
     case 'askOver':
@@ -382,6 +384,16 @@ export function say(state: State, what: Said['what'], detail = ''): State {
     return { ...state, urgent: { n: state.urgent.n + 1, what, detail } };
   }
   return { ...state, quiet: { n: state.quiet.n + 1, what, detail } };
+}
+
+/** What a question has in common with others like it: the tool, and of a command its first word. */
+export function kindOf({ call, preview }: ApprovalRequest): string {
+  return preview.kind === 'command' ? `${call.name} ${preview.command.trim().split(/\s/, 1)[0]}` : call.name;
+}
+
+function mapPending(state: State, approvalId: string, change: (pending: Pending) => Pending): State {
+  const approvals = state.approvals.map((one) => (one.request.approvalId === approvalId ? change(one) : one));
+  return { ...state, approvals };
 }
 
 function mapTurn(state: State, turnId: string, change: (turn: Turn) => Turn): State {

@@ -2,11 +2,22 @@
 
 import { signal } from '@preact/signals';
 import type { Mention } from '../src/protocol.gen.ts';
+import type { Place } from './messages.ts';
 
 /** Set by the transcript, used by whoever must bring something into sight. */
-export const scroller: { follow: () => void; reveal: (selector: string) => void } = {
+export const scroller: {
+  follow: () => void;
+  leave: () => void;
+  reveal: (selector: string) => void;
+  /** where the user reads; undefined: at the end */
+  place: () => Place | undefined;
+  restore: (place: Place) => void;
+} = {
   follow: () => {},
+  leave: () => {},
   reveal: () => {},
+  place: () => undefined,
+  restore: () => {},
 };
 
 /** Grows when the composer should take the focus: only ever because the user asked. */

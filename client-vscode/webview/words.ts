@@ -69,6 +69,14 @@ export function relative(uri: string, folder: string | undefined): string {
   return root !== '' && path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path;
 }
 
+/** Where a command runs, when that is worth saying: below the workspace, or outside; undefined: in the workspace itself. */
+export function placeOf(cwd: string, folder: string | undefined): string | undefined {
+  const root = folder === undefined ? undefined : decode(folder).replace(/\/$/, '');
+  const path = cwd.replace(/\/$/, '');
+  if (path === root) return undefined;
+  return root !== undefined && path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path;
+}
+
 function decode(uri: string): string {
   const path = uri.replace(/^[a-z][\w+.-]*:\/\/[^/]*/i, '');
   try {

@@ -470,6 +470,23 @@ async def test_always_allow_writes_a_rule_that_is_listed_and_can_be_removed(rig:
     assert (await refused(rig, "pilotfish/rule/remove", {"id": mine[0].id})).code == 4
 
 
+async def test_an_option_names_its_rule_as_it_would_be_added_with_what_it_does_not_cover(rig: Rig):
+    rig.client.answers["pilotfish/approval/request"] = option("reject")
+    session = await rig.client.new_session()
+    await rig.client.prompt(session, rig.script("offered", call("bash", command="touch offered"), say("done")))
+    offered = {each["id"]: each for each in rig.client.of("pilotfish/approval/request")[-1]["options"]}
+    assert offered["allow_always"] == {
+        "id": "allow_always",
+        "label": "Always allow",
+        "rule": "Allow running exactly `touch offered`, in this workspace",
+        "tool": "bash",
+        "pattern": "touch offered",
+        "matches": ["touch offered"],
+        "excludes": ["touch offered --verbose", "touch offered && rm x"],
+    }
+    assert offered["allow_once"] == {"id": "allow_once", "label": "Allow once", "matches": [], "excludes": []}
+
+
 @pytest.mark.parametrize("scope", ["session", "workspace", "user"])
 async def test_a_rule_is_added_in_each_scope_and_removed(rig: Rig, scope: str):
     session = await rig.client.new_session()

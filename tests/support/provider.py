@@ -10,7 +10,8 @@ It answers `POST /v1/chat/completions`, `POST /v1/responses`, `POST /v1/messages
 real ones would refuse is answered with 400 and does not use up a reply; `request.refused` says why.
 
 As a process: `python -m tests.support.provider --script file.json --port 0` prints the port, then
-`GET /_requests`, `POST /_script` (a list of replies to append), `POST /_release` (opens the gates).
+`GET /_requests`, `POST /_script` (a list of replies to append), `POST /_release` (opens the gates),
+`POST /_hold` (shuts them again).
 
 The script, as JSON (a list of replies, or an object):
 

@@ -161,6 +161,9 @@ class Connection(asyncio.Protocol):
                 found = request.body.get("_", request.body.get("replies", []))
                 provider.replies.extend(reply_from(each) for each in cast(list[dict[str, Any]], found))
                 self._send_json(200, {})
+            case "POST", "/_hold":
+                provider.gate.clear()
+                self._send_json(200, {})
             case "POST", "/_release":
                 provider.release()
                 self._send_json(200, {})

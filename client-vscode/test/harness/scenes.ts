@@ -160,10 +160,26 @@ export const EDIT_APPROVAL: ApprovalRequest = {
   digest: 'd1',
   preview: { kind: 'diff', files: [{ uri: `${FOLDER}/src/auth.ts`, version: '3', before: BEFORE, after: AFTER }] },
   options: [
-    { id: 'allow_once', label: 'Allow' },
-    { id: 'allow_session', label: 'Allow for this session', rule: 'Edits in src/**, this session' },
-    { id: 'allow_always', label: 'Always allow', rule: 'Edits in src/**, this workspace' },
-    { id: 'reject', label: 'Deny' },
+    { id: 'allow_once', label: 'Allow', matches: [], excludes: [] },
+    {
+      id: 'allow_session',
+      label: 'Allow for this session',
+      rule: 'Edits in src/**, this session',
+      tool: 'edit_file',
+      pattern: './src/**',
+      matches: [],
+      excludes: [],
+    },
+    {
+      id: 'allow_always',
+      label: 'Always allow',
+      rule: 'Edits in src/**, this workspace',
+      tool: 'edit_file',
+      pattern: './src/**',
+      matches: [],
+      excludes: [],
+    },
+    { id: 'reject', label: 'Deny', matches: [], excludes: [] },
   ],
   amendable: true,
 };
@@ -182,10 +198,18 @@ export const COMMAND_APPROVAL: ApprovalRequest = {
     parsed: ['npm test', 'npm run lint'],
   },
   options: [
-    { id: 'allow_once', label: 'Allow' },
-    { id: 'allow_always', label: 'Always allow', rule: 'Commands starting npm test and npm run lint, this workspace' },
-    { id: 'reject', label: 'Deny' },
-    { id: 'reject_always', label: 'Never', rule: 'Never npm test' },
+    { id: 'allow_once', label: 'Allow', matches: [], excludes: [] },
+    {
+      id: 'allow_always',
+      label: 'Always allow',
+      rule: 'Allow running exactly `npm test && npm run lint`, in this workspace',
+      tool: 'bash',
+      pattern: 'npm test && npm run lint',
+      matches: ['npm test && npm run lint'],
+      excludes: ['npm test && npm run lint --verbose', 'npm test && rm x'],
+    },
+    { id: 'reject', label: 'Deny', matches: [], excludes: [] },
+    { id: 'reject_always', label: 'Never', rule: 'Never npm test', matches: [], excludes: [] },
   ],
 };
 

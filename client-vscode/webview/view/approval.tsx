@@ -2,15 +2,16 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ApprovalOption, ApprovalRequest, OptionId } from '../../src/protocol.gen.ts';
-import { answer, toggle } from '../actions.ts';
+import { allowByRule, answer, toggle } from '../actions.ts';
 import { diffOf } from '../diffs.ts';
 import { l10n } from '../l10n.ts';
 import type { Pending } from '../state.ts';
 import { post } from '../store.ts';
 import { watchCard } from '../visible.ts';
-import { escaped, questionTitle, sentence } from '../words.ts';
+import { escaped, placeOf, questionTitle, sentence } from '../words.ts';
+import { Always } from './always.tsx';
 import { Diff } from './diff.tsx';
-import { Button, Icon, Lines, memo, Path } from './parts.tsx';
+import { Button, Icon, Lines, memo, Path, Toolbar } from './parts.tsx';
 
 /** A card that appears under someone's typing or pointer must not be answered by it, in ms. */
 const DEAF = 500;
@@ -34,13 +35,17 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
   const id = request.approvalId;
   const [panel, setPanel] = useState<Panel>('none');
   const card = useRef<HTMLElement>(null);
-  const born = useRef(performance.now());
+  const [hears, setHears] = useState(false);
   useEffect(() => watchCard(id, card.current), [id]);
+  useEffect(() => {
+    const timer = setTimeout(() => setHears(true), DEAF);
+    return () => clearTimeout(timer);
+  }, [id]);
   const option = (name: OptionId) => request.options.find((one) => one.id === name);
   const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) =>
     answer(id, optionId, more);
   const guarded = (event: Event) => {
-    if (performance.now() - born.current >= DEAF) return;
+    if (hears) return;
     event.preventDefault();
     event.stopPropagation();
   };
@@ -51,6 +56,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
       class="card approval"
       ref={card}
       data-approval={id}
+      data-hears={hears ? 'yes' : undefined}
       aria-label={l10n.t('Approval: {0}', questionTitle(request.call))}
       onClickCapture={guarded}
       onKeyDownCapture={guarded}
@@ -85,7 +91,12 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
             />
           )}
           {panel === 'always' && always && (
-            <Always option={always} onBack={() => setPanel('none')} onAllow={() => say('allow_always')} />
+            <Always
+              option={always}
+              fault={pending.fault}
+              onBack={() => setPanel('none')}
+              onAllow={(rule) => (rule ? allowByRule(id, rule) : say('allow_always'))}
+            />
           )}
           {(panel === 'none' || panel === 'menu') && (
             <>
@@ -97,7 +108,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                   </Button>
                 </p>
               )}
-              <div class="card-buttons" role="toolbar" aria-label={l10n.t('Answer')}>
+              <Toolbar className="card-buttons" label={l10n.t('Answer')}>
                 <span class="split">
                   <Button kind="primary" onPress={() => say('allow_once')}>
                     {l10n.t('Allow')}
@@ -125,9 +136,14 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                     {l10n.t('Change…')}
                   </Button>
                 )}
-              </div>
+              </Toolbar>
               {panel === 'menu' && (
-                <div class="card-menu" role="menu">
+                <Toolbar
+                  className="card-menu"
+                  role="menu"
+                  label={l10n.t('More ways to allow')}
+                  onEscape={() => setPanel('none')}
+                >
                   <MenuItem label={l10n.t('Once')} onPress={() => say('allow_once')} />
                   {session && (
                     <MenuItem
@@ -139,7 +155,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                   {always && (
                     <MenuItem label={l10n.t('Always…')} detail={always.rule} onPress={() => setPanel('always')} />
                   )}
-                </div>
+                </Toolbar>
               )}
             </>
           )}
@@ -185,6 +201,7 @@ function PreviewBox({
   diffOpen: boolean;
 }) {
   const { preview } = request;
+  const place = preview.kind === 'command' ? placeOf(preview.cwd, folder) : undefined;
   switch (preview.kind) {
     case 'diff':
       return (
@@ -216,7 +233,7 @@ function PreviewBox({
               ))}
             </ol>
           )}
-          <p class="meta">{l10n.t('in {0}', preview.cwd)}</p>
+          {place !== undefined && <p class="meta">{l10n.t('in {0}', place)}</p>}
         </div>
       );
     case 'text':
@@ -264,23 +281,6 @@ function Deny({ onBack, onDeny, never, onNever }: DenyProps) {
             {l10n.t('Never allow')}
           </Button>
         )}
-        <Button kind="link" onPress={onBack}>
-          {l10n.t('Back')}
-        </Button>
-      </div>
-    </div>
-  );
-}
-
-function Always({ option, onBack, onAllow }: { option: ApprovalOption; onBack: () => void; onAllow: () => void }) {
-  return (
-    <div class="card-panel">
-      <p class="rule-words">{escaped(option.rule ?? option.label)}</p>
-      <p class="meta">{l10n.t('Kept in your own settings. Remove it any time under Rules.')}</p>
-      <div class="card-buttons">
-        <Button kind="primary" onPress={onAllow}>
-          {l10n.t('Save rule and allow')}
-        </Button>
         <Button kind="link" onPress={onBack}>
           {l10n.t('Back')}
         </Button>

@@ -8,6 +8,7 @@ import type { IconName } from '../icons.ts';
 import { l10n } from '../l10n.ts';
 import type { Call } from '../state.ts';
 import { post } from '../store.ts';
+import { callTitle } from '../titles.ts';
 import { bytes, duration, escaped, files, statusWord } from '../words.ts';
 import { Diff, SHORT_DIFF } from './diff.tsx';
 import { Button, Icon, IconButton, Lines, memo } from './parts.tsx';
@@ -234,41 +235,4 @@ function Elapsed({ call }: { call: ToolCall }) {
   }
   if (call.durationMs === undefined || call.durationMs < 1000) return null;
   return <span class="meta time">{duration(call.durationMs)}</span>;
-}
-
-export function callTitle({ call, written }: Call): string {
-  const title = escaped(
-    (call.title === '' || call.title === call.name ? draftTitle(call.name, written) : call.title).split('\n', 1)[0] ??
-      '',
-  );
-  switch (call.status) {
-    case 'awaiting_approval':
-    case 'denied':
-    case 'cancelled':
-      return `${statusWord(call.status)}: ${title}`;
-    case 'in_progress':
-    case 'pending':
-    case 'completed':
-    case 'failed':
-      return title;
-    default:
-      return call.status satisfies never;
-  }
-}
-
-/** A call whose arguments the model is still writing: its verb, and what is known of its object. */
-function draftTitle(name: string, written: string): string {
-  const verbs: Record<string, string> = {
-    bash: l10n.t('Run'),
-    glob: l10n.t('Find'),
-    grep: l10n.t('Search'),
-    list_dir: l10n.t('List'),
-    read_file: l10n.t('Read'),
-    update_file: l10n.t('Edit'),
-    write_file: l10n.t('Write'),
-  };
-  const verb = verbs[name];
-  if (verb === undefined) return name;
-  const object = /"(?:path|command|pattern)"\s*:\s*"((?:[^"\\]|\\.)*)/.exec(written)?.[1];
-  return object === undefined ? `${verb}…` : `${verb} ${object}`;
 }

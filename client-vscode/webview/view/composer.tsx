@@ -7,7 +7,7 @@ import { dropChips, pasteChips } from '../attach.ts';
 import { accept, MAX_OFFERS, offerCommands, offerMentions, type Trigger, triggerAt } from '../complete.ts';
 import { addChips, draft, draftSet, editDraft, isEmpty, promptOf, removeChip, setDraft, shownChips } from '../draft.ts';
 import { l10n } from '../l10n.ts';
-import { EMPTY_DRAFT } from '../messages.ts';
+import { EMPTY_DRAFT, type ViewCommand } from '../messages.ts';
 import { isBusy, type State } from '../state.ts';
 import { post } from '../store.ts';
 import { composerFocus, mentions, scroller } from '../ui.ts';
@@ -162,8 +162,8 @@ export function Composer({ state }: { state: State }) {
   };
 
   return (
-    // biome-ignore lint/a11y: dropping is an extra; the button Attach does the same by keyboard
-    <div
+    <section
+      aria-label={l10n.t('Prompt')}
       class={dropping ? 'composer dropping' : 'composer'}
       onDragOver={(event) => {
         event.preventDefault();
@@ -242,7 +242,7 @@ export function Composer({ state }: { state: State }) {
       <div class="composer-note" role="status">
         {escaping ? l10n.t('Esc again to stop') : imageWarning(state)}
       </div>
-    </div>
+    </section>
   );
 }
 
@@ -271,30 +271,27 @@ function Chips() {
   );
 }
 
+/** Two chips; where there is no room, one for both. */
 function Pickers({ state }: { state: State }) {
   const model = state.session?.model ?? state.model?.current;
   const label = state.model?.label ?? (model ? modelName(model) : l10n.t('No model'));
+  const mode = modeWord(state.mode);
+  const about = l10n.t('Model: {0}', model ?? l10n.t('none'));
   return (
     <span class="pickers">
-      <button
-        type="button"
-        class="picker mode"
-        title={l10n.t('Mode: what may happen without asking')}
-        onClick={() => post({ type: 'command', command: 'selectMode' })}
-      >
-        <span>{modeWord(state.mode)}</span>
-        <Icon name="chevron-down" />
-      </button>
-      <button
-        type="button"
-        class="picker model"
-        title={l10n.t('Model: {0}', model ?? '')}
-        onClick={() => post({ type: 'command', command: 'selectModel' })}
-      >
-        <span>{label}</span>
-        <Icon name="chevron-down" />
-      </button>
+      <Picker name="both" text={`${mode} · ${label}`} title={`${mode}. ${about}`} command="configure" />
+      <Picker name="mode" text={mode} title={l10n.t('Mode: what may happen without asking')} command="selectMode" />
+      <Picker name="model" text={label} title={about} command="selectModel" />
     </span>
+  );
+}
+
+function Picker({ name, text, title, command }: { name: string; text: string; title: string; command: ViewCommand }) {
+  return (
+    <button type="button" class={`picker ${name}`} title={title} onClick={() => post({ type: 'command', command })}>
+      <span>{text}</span>
+      <Icon name="chevron-down" />
+    </button>
   );
 }
 

@@ -12,28 +12,35 @@ import { promptText, questionTitle } from '../words.ts';
 import { isComposing } from './approval.tsx';
 import { Button, Icon, IconButton } from './parts.tsx';
 
+const KINDS = ['diff', 'command'] as const;
+
 export function Dock({ state }: { state: State }) {
   const mine = questions(state);
   const hidden = mine.filter((pending) => !state.seen.includes(pending.request.approvalId) && !pending.answering);
   const elsewhere = state.approvals.filter((pending) => pending.request.sessionId !== state.session?.id).length;
   const asks = state.asks.filter((ask) => ask.sessionId === state.session?.id);
   const planned = planTurn(state);
-  const edits = mine.filter((pending) => pending.request.preview.kind === 'diff' && !pending.answering);
+  const groups = KINDS.map((kind) => ({
+    kind,
+    waiting: mine.filter((pending) => pending.request.preview.kind === kind && !pending.answering),
+  })).filter(({ waiting }) => waiting.length > 1);
   const nothing =
     hidden.length === 0 &&
     elsewhere === 0 &&
     asks.length === 0 &&
     !planned &&
     state.queue.length === 0 &&
-    edits.length < 2;
+    groups.length === 0;
   if (nothing) return null;
   return (
-    <div class="dock">
+    <section class="dock" aria-label={l10n.t('Questions, plan and queue')}>
       {asks.map((ask) => (
         <AskBox key={ask.id} ask={ask} />
       ))}
       {hidden[0] && <HiddenQuestion pending={hidden[0]} more={hidden.length - 1} />}
-      {edits.length > 1 && <EditGroup edits={edits} open={state.toggles['dock/edits'] ?? false} />}
+      {groups.map(({ kind, waiting }) => (
+        <Group key={kind} kind={kind} waiting={waiting} open={state.toggles[`dock/${kind}`] ?? true} />
+      ))}
       {elsewhere > 0 && (
         <div class="dock-line">
           <Icon name="question" />
@@ -47,7 +54,7 @@ export function Dock({ state }: { state: State }) {
       )}
       {planned && <Plan turn={planned} open={state.toggles['dock/plan'] ?? false} />}
       {state.queue.length > 0 && <Queue state={state} />}
-    </div>
+    </section>
   );
 }
 
@@ -75,30 +82,44 @@ function HiddenQuestion({ pending, more }: { pending: Pending; more: number }) {
   );
 }
 
-function EditGroup({ edits, open }: { edits: readonly Pending[]; open: boolean }) {
+type Kind = (typeof KINDS)[number];
+
+/** Questions of one kind, answered together or one by one; kinds are never mixed. */
+function Group({ kind, waiting, open }: { kind: Kind; waiting: readonly Pending[]; open: boolean }) {
+  const n = waiting.length;
+  const words =
+    kind === 'diff'
+      ? { title: l10n.t('{0} edits wait', n), allow: l10n.t('Allow {0} edits', n) }
+      : { title: l10n.t('{0} commands wait', n), allow: l10n.t('Allow {0} commands', n) };
   return (
     <div class="dock-group">
       <div class="dock-line">
-        <button type="button" class="row-head" aria-expanded={open} onClick={() => toggle('dock/edits', !open)}>
+        <button type="button" class="row-head" aria-expanded={open} onClick={() => toggle(`dock/${kind}`, !open)}>
           <Icon name={open ? 'chevron-down' : 'chevron-right'} />
-          <span class="dock-title">{l10n.t('{0} edits wait', edits.length)}</span>
+          <span class="dock-title">{words.title}</span>
         </button>
         <Button
+          disabled={!open}
+          {...(!open && { title: l10n.t('Open the list first: every one of them is allowed.') })}
           onPress={() => {
-            for (const { request } of edits) answer(request.approvalId, 'allow_once');
+            for (const { request } of waiting) answer(request.approvalId, 'allow_once');
           }}
         >
-          {l10n.t('Allow {0} edits', edits.length)}
+          {words.allow}
         </Button>
       </div>
       {open && (
         <ul class="dock-list">
-          {edits.map(({ request }) => (
+          {waiting.map(({ request }) => (
             <li key={request.approvalId}>
-              <span class="dock-title">{questionTitle(request.call)}</span>
-              <Button kind="link" onPress={() => post({ type: 'openDiff', approvalId: request.approvalId, file: 0 })}>
-                {l10n.t('Diff')}
-              </Button>
+              <span class="dock-title" title={questionTitle(request.call)}>
+                {questionTitle(request.call)}
+              </span>
+              {kind === 'diff' && (
+                <Button kind="link" onPress={() => post({ type: 'openDiff', approvalId: request.approvalId, file: 0 })}>
+                  {l10n.t('Diff')}
+                </Button>
+              )}
               <Button kind="link" onPress={() => answer(request.approvalId, 'reject')}>
                 {l10n.t('Deny')}
               </Button>

@@ -7,7 +7,7 @@ import type { Call, Turn, TurnEnd } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
 import { count, duration, files, money, promptText, withoutPath } from '../words.ts';
 import { FailureBox } from './notice.tsx';
-import { Button, Icon, Lines, memo, Path } from './parts.tsx';
+import { Button, Icon, Lines, memo, Path, Toolbar } from './parts.tsx';
 
 /** After this long without a sign of life the user is asked whether to go on waiting, in ms. */
 const SILENT = 60_000;
@@ -62,7 +62,7 @@ function Working({ turn }: { turn: Turn }) {
       <div class="notice warning" role="status">
         <Icon name="warning" />
         <div>
-          <span>{l10n.t('No reply for {0}.', duration(now - state.heard))}</span>
+          <span>{l10n.t('No reply for {0}s.', Math.floor((now - state.heard) / 1000))}</span>
           <div class="card-buttons">
             <Button onPress={() => dispatch({ type: 'keepWaiting', at: Date.now() })}>{l10n.t('Keep waiting')}</Button>
             <Button onPress={stop}>{l10n.t('Stop')}</Button>
@@ -173,11 +173,13 @@ function Files({ turn, folder }: { turn: Turn; folder: string | undefined }) {
   );
 }
 
-function review(turn: Turn): void {
+/** What the turn changed, in the diff editor; only some files: those. */
+function review(turn: Turn, only?: ReadonlySet<string>): void {
   const calls = turn.entries.filter(
     (entry): entry is Call => entry.kind === 'tool_call' && entry.call.diff !== undefined,
   );
-  const files = turn.files.map(({ uri, change }) => ({
+  const wanted = turn.files.filter(({ uri }) => only === undefined || only.has(uri));
+  const files = wanted.map(({ uri, change }) => ({
     uri,
     change,
     diffs: calls
@@ -215,7 +217,14 @@ function Conflicts({ turn, folder }: { turn: Turn; folder: string | undefined })
             </li>
           ))}
         </ul>
-        {rest && <Button onPress={() => undo(turn.id, 'undo', true)}>{l10n.t('Undo the rest')}</Button>}
+        <div class="card-buttons">
+          {rest && <Button onPress={() => undo(turn.id, 'undo', true)}>{l10n.t('Undo the rest')}</Button>}
+          {turn.conflicts.some((file) => file.uri !== '') && (
+            <Button kind="link" onPress={() => review(turn, new Set(turn.conflicts.map((file) => file.uri)))}>
+              {l10n.t('Show diff')}
+            </Button>
+          )}
+        </div>
       </div>
     </div>
   );
@@ -227,7 +236,7 @@ function Receipt({ turn, last }: { turn: Turn; last: boolean }) {
   return (
     <div class="receipt">
       <span class="meta facts">{facts.join(' · ')}</span>
-      <span class="receipt-actions" role="toolbar" aria-label={l10n.t('Turn actions')}>
+      <Toolbar className="receipt-actions" label={l10n.t('Turn actions')}>
         {turn.files.length > 0 && <UndoButton turn={turn} />}
         {last && turn.prompt.length > 0 && turn.id !== '' && !turn.end?.error && (
           <Button kind="link" onPress={() => resend(turn)}>
@@ -242,7 +251,7 @@ function Receipt({ turn, last }: { turn: Turn; last: boolean }) {
             {l10n.t('Copy')}
           </Button>
         )}
-      </span>
+      </Toolbar>
     </div>
   );
 }

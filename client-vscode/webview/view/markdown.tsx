@@ -6,7 +6,7 @@ import { l10n } from '../l10n.ts';
 import { BlockReader, type CodeBlock, renderHtml } from '../markdown.ts';
 import { post } from '../store.ts';
 import { bytes } from '../words.ts';
-import { IconButton, memo } from './parts.tsx';
+import { IconButton, memo, Toolbar } from './parts.tsx';
 
 /** More than this in one text is not read in a side bar. */
 const MAX_TEXT = 100_000;
@@ -66,7 +66,7 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
     <div class="code">
       <div class="code-bar">
         <span class="code-language">{language || l10n.t('text')}</span>
-        <span class="code-actions" role="toolbar" aria-label={l10n.t('Code actions')}>
+        <Toolbar className="code-actions" label={l10n.t('Code actions')}>
           {SHELLS.has(language) && (
             <IconButton
               icon="terminal"
@@ -85,9 +85,9 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
             onPress={() => post({ type: 'insert', text: code })}
           />
           <IconButton icon="copy" label={l10n.t('Copy code')} onPress={() => post({ type: 'copy', text: code })} />
-        </span>
+        </Toolbar>
       </div>
-      <pre tabIndex={0}>
+      <pre tabIndex={0} role="group" aria-label={language ? l10n.t('Code, {0}', language) : l10n.t('Code')}>
         <code ref={node} />
       </pre>
     </div>

@@ -29,26 +29,20 @@ export const NoticeRow = memo(
   ),
 );
 
-/** Why a turn failed; what the user can do about it, as buttons. */
+/** Why a turn failed in a few words, what the user can do as buttons, and the provider's own words on demand. */
 export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Turn; last: boolean }) {
-  const wait =
-    failure.retryAfter === undefined
-      ? ''
-      : ` ${l10n.t('The provider asks to wait {0}.', duration(failure.retryAfter * 1000))}`;
+  const known = headline(failure);
   return (
     <div class="notice error boxed" role="alert">
       <Icon name="error" />
       <div>
-        <span>
-          {failure.message}
-          {wait}
-        </span>
-        <span class="remedy">{failure.remedy}</span>
+        <span>{known ?? failure.message}</span>
+        {known === undefined && <span class="remedy">{failure.remedy}</span>}
         {last && (
           <div class="card-buttons">
             {retries(failure) && (
               <Button kind="primary" onPress={() => resend(turn)}>
-                {l10n.t('Retry')}
+                {failure.kind === 'rate_limit' ? l10n.t('Retry now') : l10n.t('Retry')}
               </Button>
             )}
             {failure.kind === 'context' && (
@@ -63,9 +57,38 @@ export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Tu
             ))}
           </div>
         )}
+        {known !== undefined && (
+          <details class="failure-details">
+            <summary>{l10n.t('Details')}</summary>
+            <p>{failure.message}</p>
+            <p>{failure.remedy}</p>
+          </details>
+        )}
       </div>
     </div>
   );
+}
+
+/** undefined: the server's own message says it best. */
+function headline(failure: Failure): string | undefined {
+  switch (failure.kind) {
+    case 'authentication':
+      return l10n.t('Provider rejected the key.');
+    case 'rate_limit':
+      return failure.retryAfter === undefined
+        ? l10n.t('Rate limited.')
+        : l10n.t('Rate limited. It can be tried again in {0}.', duration(failure.retryAfter * 1000));
+    case 'network':
+      return l10n.t("Can't reach the provider. Your prompt is kept.");
+    case 'context':
+      return l10n.t('Conversation too long.');
+    case 'credit':
+      return l10n.t('Provider reports no credit.');
+    case 'overloaded':
+      return l10n.t('The provider is overloaded.');
+    default:
+      return undefined;
+  }
 }
 
 function retries(failure: Failure): boolean {

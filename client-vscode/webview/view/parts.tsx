@@ -1,6 +1,7 @@
 /** Small parts that every other part is made of. */
 
 import { Component, type ComponentChildren, type FunctionComponent, h, type JSX } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { ICONS, type IconName } from '../icons.ts';
 import { relative } from '../words.ts';
 
@@ -69,6 +70,77 @@ export function IconButton({ icon, label, onPress, className = '', expanded, dis
       <Icon name={icon} />
     </button>
   );
+}
+
+interface ToolbarProps {
+  label: string;
+  className: string;
+  children: ComponentChildren;
+  role?: 'toolbar' | 'menu';
+  onEscape?: () => void;
+}
+
+/** Buttons that are one stop of the Tab key; the arrows go from one to the next. */
+export function Toolbar({ label, className, children, role = 'toolbar', onEscape }: ToolbarProps) {
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    if (box.current) rove(box.current);
+  });
+  return (
+    // The buttons inside take the focus, not the bar.
+    // biome-ignore lint/a11y: see above
+    <div
+      ref={box}
+      class={className}
+      role={role}
+      aria-label={label}
+      onFocusIn={(event) => {
+        if (box.current && event.target instanceof HTMLButtonElement) rove(box.current, event.target);
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Escape' && onEscape) {
+          event.stopPropagation();
+          onEscape();
+        } else if (box.current) {
+          step(event, box.current);
+        }
+      }}
+    >
+      {children}
+    </div>
+  );
+}
+
+function buttonsOf(box: HTMLElement): readonly HTMLButtonElement[] {
+  return [...box.querySelectorAll<HTMLButtonElement>('button:not([disabled])')];
+}
+
+function rove(box: HTMLElement, current?: HTMLButtonElement): void {
+  const buttons = buttonsOf(box);
+  const chosen = current ?? buttons.find((button) => button.dataset.stop === 'yes') ?? buttons[0];
+  for (const button of buttons) {
+    button.tabIndex = button === chosen ? 0 : -1;
+    button.dataset.stop = button === chosen ? 'yes' : 'no';
+  }
+}
+
+function step(event: KeyboardEvent, box: HTMLElement): void {
+  const buttons = buttonsOf(box);
+  const at = buttons.indexOf(document.activeElement as HTMLButtonElement);
+  if (at < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+  const next: Record<string, number> = {
+    ArrowRight: at + 1,
+    ArrowDown: at + 1,
+    ArrowLeft: at - 1,
+    ArrowUp: at - 1,
+    Home: 0,
+    End: buttons.length - 1,
+  };
+  const to = next[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  event.stopPropagation();
+  buttons[(to + buttons.length) % buttons.length]?.focus();
 }
 
 /** A path that gives way in its middle: the folder shrinks, the name stays. */

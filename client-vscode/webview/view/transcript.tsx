@@ -1,7 +1,9 @@
 /** The transcript: a window onto the rows, followed at its end, quiet while someone reads. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { draft, editDraft } from '../draft.ts';
 import { l10n } from '../l10n.ts';
+import type { Place } from '../messages.ts';
 import { downward, FIRST_SPAN, grown, mounted, type Span, upward } from '../rows.ts';
 import { Follower } from '../scroll.ts';
 import { type Pending, questions, type State, type Turn } from '../state.ts';
@@ -22,7 +24,9 @@ export function Transcript({ state }: { state: State }) {
   const follower = useRef<Follower>(null);
   const [span, setSpan] = useState<Span>(FIRST_SPAN);
   const [away, setAway] = useState(false);
-  const anchor = useRef<{ row: string; top: number } | null>(null);
+  /** rows that came below while the user read above */
+  const [fresh, setFresh] = useState(0);
+  const anchor = useRef<Place | null>(null);
   const before = useRef({ total: 0, session: state.session?.id, oldest: state.oldest });
   const [passed, setPassed] = useState<Turn | null>(null);
   const look = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -35,7 +39,10 @@ export function Transcript({ state }: { state: State }) {
     if (!box.current || !content.current) return;
     const one = new Follower(box.current, content.current);
     follower.current = one;
-    const unsubscribe = one.following.subscribe((value) => setAway(!value));
+    const unsubscribe = one.following.subscribe((value) => {
+      setAway(!value);
+      if (value) setFresh(0);
+    });
     scroller.follow = () => {
       setSpan(FIRST_SPAN);
       one.follow();
@@ -45,6 +52,20 @@ export function Transcript({ state }: { state: State }) {
       if (!node) return;
       one.leave();
       node.scrollIntoView({ block: 'center' });
+    };
+    scroller.leave = () => {
+      if (box.current && box.current.scrollHeight > box.current.clientHeight) one.leave();
+    };
+    scroller.place = () => {
+      if (one.following.value || !box.current) return undefined;
+      const at = topRow(box.current);
+      return at ? { row: at.row, top: Math.round(at.top - box.current.getBoundingClientRect().top) } : undefined;
+    };
+    scroller.restore = (place) => {
+      const row = box.current?.querySelector(`[data-row="${CSS.escape(place.row)}"]`);
+      if (!row || !box.current) return;
+      one.leave();
+      box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - place.top;
     };
     return () => {
       unsubscribe();
@@ -64,6 +85,7 @@ export function Transcript({ state }: { state: State }) {
       setSpan(upward(span, window.total));
     } else if (window.total > known.total && known.total > 0) {
       setSpan(grown(span, window.total - known.total, following));
+      if (!following) setFresh(fresh + window.total - known.total);
     }
   }, [window.total, sessionId]);
 
@@ -82,6 +104,7 @@ export function Transcript({ state }: { state: State }) {
     look.current ??= setTimeout(() => {
       look.current = undefined;
       setPassed(passedTurn(node, store.value.turns));
+      keepPlace();
     }, LOOK_AFTER);
     if (follower.current?.following.value !== false) return;
     const hiddenAbove = window.total - span.after - span.size > 0;
@@ -105,7 +128,7 @@ export function Transcript({ state }: { state: State }) {
   const orphans = around.questions.filter((pending) => !hasRow(state.turns, pending));
   const waitingBelow = away && around.questions.some((pending) => !state.seen.includes(pending.request.approvalId));
   return (
-    <div class="transcript-frame">
+    <main class="transcript-frame" aria-label={l10n.t('Session')}>
       <h1 class="only-read">{state.session?.title || l10n.t('Conversation')}</h1>
       {passed && (
         <button
@@ -150,10 +173,10 @@ export function Transcript({ state }: { state: State }) {
       {away && (
         <button type="button" class={waitingBelow ? 'pill waiting' : 'pill'} onClick={() => scroller.follow()}>
           <Icon name="arrow-down" />
-          {waitingBelow ? l10n.t('Approval waiting') : l10n.t('Latest')}
+          {waitingBelow ? l10n.t('Approval waiting') : fresh > 0 ? l10n.t('Latest · {0} new', fresh) : l10n.t('Latest')}
         </button>
       )}
-    </div>
+    </main>
   );
 }
 
@@ -162,7 +185,16 @@ function hasRow(turns: readonly Turn[], { request }: Pending): boolean {
   return turn?.entries.some((entry) => entry.id === request.call.id) ?? false;
 }
 
-function topRow(box: HTMLElement): { row: string; top: number } | null {
+/** With the draft, so that the view opens where it was left. */
+function keepPlace(): void {
+  const place = scroller.place();
+  const { scroll, ...rest } = draft.value;
+  if (place?.row === scroll?.row && place?.top === scroll?.top) return;
+  draft.value = rest;
+  editDraft(place ? { scroll: place } : {});
+}
+
+function topRow(box: HTMLElement): Place | null {
   const edge = box.getBoundingClientRect().top;
   for (const node of box.querySelectorAll<HTMLElement>('[data-row]')) {
     const { top, bottom } = node.getBoundingClientRect();

@@ -14,7 +14,7 @@ import { CallRow, LookupsRow } from './call.tsx';
 import { TurnEndRow } from './end.tsx';
 import { Markdown } from './markdown.tsx';
 import { NoticeRow } from './notice.tsx';
-import { Button, Icon, IconButton, memo } from './parts.tsx';
+import { Button, Icon, IconButton, memo, Toolbar } from './parts.tsx';
 
 /** What rows need to know beside their own turn: the same object as long as none of it changes. */
 export interface Around {
@@ -36,7 +36,7 @@ interface TurnProps {
 export const TurnView = memo(({ turn, rows, around, last, attempt }: TurnProps) => {
   const folded = attempt !== undefined && !(around.toggles[`${turn.key}/attempt`] ?? false);
   return (
-    <article class="turn" aria-label={promptText(turn.prompt).slice(0, 80)} data-turn={turn.key}>
+    <article class="turn" aria-label={promptText(turn.prompt).slice(0, 80) || l10n.t('Turn')} data-turn={turn.key}>
       {attempt !== undefined && <Attempt turn={turn} n={attempt} folded={folded} />}
       {!folded && rows.map((row) => <RowView key={row.key} row={row} around={around} last={last} />)}
     </article>
@@ -144,7 +144,7 @@ const EntryRow = memo(
         return (
           <div class="steer">
             <span class="meta">
-              <Icon name="reply" /> {l10n.t('You, meanwhile')}
+              <Icon name="reply" /> {l10n.t('You, meanwhile · Read')}
             </span>
             <Blocks prompt={entry.prompt} />
           </div>
@@ -217,17 +217,20 @@ const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) 
         </span>
       )}
       {turn.status !== 'sending' && turn.status !== 'refused' && (
-        <span class="prompt-actions" role="toolbar" aria-label={l10n.t('Prompt actions')}>
+        <Toolbar className="prompt-actions" label={l10n.t('Prompt actions')}>
           <IconButton icon="copy" label={l10n.t('Copy prompt')} onPress={() => post({ type: 'copy', text })} />
           <IconButton icon="edit" label={l10n.t('Edit and resend')} onPress={() => toggle(`${turn.key}/edit`, true)} />
-        </span>
+        </Toolbar>
       )}
     </div>
   );
 });
 
 function EditPrompt({ turn }: { turn: Turn }) {
-  const later = store.value.turns.slice(store.value.turns.indexOf(turn) + 1).map((one) => one.id);
+  const later = store.value.turns
+    .slice(store.value.turns.indexOf(turn) + 1)
+    .map((one) => one.id)
+    .filter((id) => id !== '');
   const box = useRef<HTMLTextAreaElement>(null);
   const [asking, setAsking] = useState(false);
   const close = () => toggle(`${turn.key}/edit`, false);
@@ -264,9 +267,14 @@ function EditPrompt({ turn }: { turn: Turn }) {
         }}
       />
       <p class="meta">
-        {later.length > 0
-          ? l10n.t('Goes on in a copy of this session, without this turn and the {0} after it.', later.length)
-          : l10n.t('Goes on in a copy of this session, without this turn.')}
+        {later.length > 1
+          ? l10n.t(
+              'Removes {0} later turns. They stay in the session as it is now; this goes on in a copy.',
+              later.length,
+            )
+          : later.length === 1
+            ? l10n.t('Removes 1 later turn. It stays in the session as it is now; this goes on in a copy.')
+            : l10n.t('Goes on in a copy of this session.')}
       </p>
       <div class="card-buttons">
         {asking ? (

@@ -18,15 +18,15 @@ export function Welcome({ state }: { state: State }) {
   };
   const unconnected = state.model !== null && (state.model.demo || !state.model.available);
   return (
-    <div class="welcome">
+    <main class="welcome" aria-label={l10n.t('Start')}>
       <Mark />
       <h1>{l10n.t('What should we change?')}</h1>
       {unconnected && (
         <div class="welcome-model">
           <p>
             {state.model?.demo
-              ? l10n.t('No model connected: a scripted demo answers until you connect one.')
-              : (state.model?.reason ?? l10n.t('No model connected.'))}
+              ? l10n.t('No model connected. Until then a scripted demo answers.')
+              : l10n.t('No model connected. {0}', state.model?.reason ?? '')}
           </p>
           <Button kind="primary" onPress={() => post({ type: 'command', command: 'selectModel' })}>
             {l10n.t('Connect a model')}
@@ -70,7 +70,7 @@ export function Welcome({ state }: { state: State }) {
           </ul>
         </>
       )}
-    </div>
+    </main>
   );
 }
 

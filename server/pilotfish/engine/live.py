@@ -643,7 +643,8 @@ def _options(facts: CallFacts) -> tuple[Option, ...]:
     if never := _never(facts):
         options.append(("reject_always", "Always deny", never))
     return tuple(
-        Option(id=option, label=label, rule=describe(rule) if rule else None) for option, label, rule in options
+        Option(id=option, label=label, rule=describe(rule) if rule else None, standing=rule)
+        for option, label, rule in options
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from pilotfish.core.messages import CanonicalToolCall
 from pilotfish.core.records import Record, Usage
+from pilotfish.core.rules import Rule
 from pilotfish.tools.tool import Preview
 from pilotfish.workspace.port import Editor
 
@@ -47,6 +48,8 @@ class Option:
     label: str
     rule: str | None = None
     """the rule that would be written, in words"""
+    standing: Rule | None = None
+    """the rule itself"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from pilotfish.core.policy import Rule, describe
+from pilotfish.core.policy import Rule, describe, examples
 from pilotfish.protocol import present, wire
 
 if TYPE_CHECKING:
     from pilotfish.engine.live import Reverted
     from pilotfish.engine.orchestrator import Outcome
-    from pilotfish.engine.ports import Question, Session
+    from pilotfish.engine.ports import Option, Question, Session
 
 
 def session(value: Session) -> wire.Session:
@@ -39,11 +39,18 @@ def question(value: Question) -> wire.ApprovalRequest:
         reason=value.reason,
         digest=value.digest,
         preview=_preview(value),
-        options=tuple(
-            wire.ApprovalOption(id=option.id, label=option.label, rule=option.rule) for option in value.options
-        ),
+        options=tuple(_option(option) for option in value.options),
         amendable=value.amendable,
     )
+
+
+def _option(value: Option) -> wire.ApprovalOption:
+    offered = wire.ApprovalOption(id=value.id, label=value.label, rule=value.rule)
+    if value.standing is None:
+        return offered
+    matches, excludes = examples(value.standing)
+    rule = {"tool": value.standing.tool, "pattern": value.standing.pattern}
+    return offered.model_copy(update={**rule, "matches": matches, "excludes": excludes})
 
 
 def outcome(value: Outcome) -> wire.PromptResult:

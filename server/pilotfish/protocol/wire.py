@@ -569,6 +569,12 @@ class ApprovalOption(Wire):
     label: str
     rule: str | None = None
     """the rule that would be written, in words"""
+    tool: str | None = None
+    pattern: str | None = None
+    """that rule as `rule/add` takes it, for a client that lets the user change it first"""
+    matches: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    """what it would cover, and what not though one might think so"""
 
 
 class ApprovalRequest(Wire):
