@@ -4,9 +4,9 @@ import { options, render } from 'preact';
 import { send } from './actions.ts';
 import { addChips, draft, editDraft, isEmpty, promptOf, saveDraft, setDraft, settleDraft } from './draft.ts';
 import { l10n } from './l10n.ts';
-import { EMPTY_DRAFT, type Place, type ToView } from './messages.ts';
+import { EMPTY_DRAFT, type ToView } from './messages.ts';
 import { dispatch, post } from './store.ts';
-import { composerFocus, mentions, scroller } from './ui.ts';
+import { composerFocus, leftAt, mentions, scroller } from './ui.ts';
 import { App } from './view/app.tsx';
 import { tellVisible } from './visible.ts';
 
@@ -25,6 +25,7 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
     case 'loaded':
       settleDraft();
       if (message.type === 'opening' || message.draft.text !== draft.value.text) setDraft(message.draft);
+      if (message.type === 'loaded') leftAt.value = message.draft.scroll;
       break;
     case 'sendFailed':
       if (isEmpty(draft.value)) setDraft(message.draft);
@@ -50,13 +51,7 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       break;
   }
   dispatch(message);
-  if (message.type === 'loaded' && message.draft.scroll) restoreLater(message.draft.scroll);
 });
-
-/** Where the user read before the view went away, once the rows are there. */
-function restoreLater(place: Place): void {
-  requestAnimationFrame(() => requestAnimationFrame(() => scroller.restore(place)));
-}
 
 function compose(message: Extract<ToView, { type: 'compose' }>): void {
   const next = { text: message.text, chips: message.chips, caret: message.text.length };

@@ -11,14 +11,15 @@ export const scroller: {
   reveal: (selector: string) => void;
   /** where the user reads; undefined: at the end */
   place: () => Place | undefined;
-  restore: (place: Place) => void;
 } = {
   follow: () => {},
   leave: () => {},
   reveal: () => {},
   place: () => undefined,
-  restore: () => {},
 };
+
+/** Where the user read before the view went away, until the transcript has gone there. */
+export const leftAt = signal<Place | undefined>(undefined);
 
 /** Grows when the composer should take the focus: only ever because the user asked. */
 export const composerFocus = signal(0);

@@ -131,13 +131,13 @@ export function saidWords(said: Said): string {
     case 'stopped':
       return l10n.t('Stopped');
     case 'callFailed':
-      return l10n.t('{0} failed', said.detail);
+      return l10n.t('{0} failed', escaped(said.detail));
     case 'approval':
-      return l10n.t('Approval needed: {0}', said.detail);
+      return l10n.t('Approval needed: {0}', escaped(said.detail));
     case 'asked':
-      return l10n.t('Question: {0}', said.detail);
+      return l10n.t('Question: {0}', escaped(said.detail));
     case 'failed':
-      return said.detail;
+      return escaped(said.detail);
     default:
       return said.what satisfies never;
   }

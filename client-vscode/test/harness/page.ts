@@ -60,10 +60,22 @@ export async function show(page: Page, url: string, theme: Theme, messages: read
   await say(page, messages);
 }
 
+/** Says these things in the host's place, and waits until each was heard and painted. */
 export async function say(page: Page, messages: readonly ToView[]): Promise<void> {
   await page.evaluate(async (list) => {
-    for (const message of list) window.say(message);
-    await new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 20));
+    await new Promise<void>((done) => {
+      let left = list.length;
+      const heard = () => {
+        left -= 1;
+        if (left > 0) return;
+        removeEventListener('message', heard);
+        done();
+      };
+      if (left === 0) done();
+      else addEventListener('message', heard);
+      for (const message of list) window.say(message);
+    });
+    for (let n = 0; n < 3; n += 1) await new Promise((done) => requestAnimationFrame(done));
   }, messages);
 }
 

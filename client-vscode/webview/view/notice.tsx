@@ -58,7 +58,7 @@ export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Tu
           </div>
         )}
         {known !== undefined && (
-          <details class="failure-details">
+          <details class="failure-details" aria-label={l10n.t('Details')}>
             <summary>{l10n.t('Details')}</summary>
             <p>{failure.message}</p>
             <p>{failure.remedy}</p>

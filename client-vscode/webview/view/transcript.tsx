@@ -8,7 +8,7 @@ import { downward, FIRST_SPAN, grown, mounted, type Span, upward } from '../rows
 import { Follower } from '../scroll.ts';
 import { type Pending, questions, type State, type Turn } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
-import { scroller } from '../ui.ts';
+import { leftAt, scroller } from '../ui.ts';
 import { promptText } from '../words.ts';
 import { Icon } from './parts.tsx';
 import { type Around, Card, TurnView } from './turn.tsx';
@@ -61,12 +61,6 @@ export function Transcript({ state }: { state: State }) {
       const at = topRow(box.current);
       return at ? { row: at.row, top: Math.round(at.top - box.current.getBoundingClientRect().top) } : undefined;
     };
-    scroller.restore = (place) => {
-      const row = box.current?.querySelector(`[data-row="${CSS.escape(place.row)}"]`);
-      if (!row || !box.current) return;
-      one.leave();
-      box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - place.top;
-    };
     return () => {
       unsubscribe();
       one.dispose();
@@ -97,6 +91,17 @@ export function Transcript({ state }: { state: State }) {
     const row = box.current.querySelector(`[data-row="${CSS.escape(at.row)}"]`);
     if (row) box.current.scrollTop += row.getBoundingClientRect().top - at.top;
   }, [span]);
+
+  // After a reload the reader finds the row that was being read, if it is among the newest.
+  useEffect(() => {
+    const place = leftAt.value;
+    if (!place || !box.current || window.total === 0) return;
+    leftAt.value = undefined;
+    const row = box.current.querySelector(`[data-row="${CSS.escape(place.row)}"]`);
+    if (!row) return;
+    follower.current?.leave();
+    box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - place.top;
+  }, [leftAt.value, window.total]);
 
   const onScroll = () => {
     const node = box.current;

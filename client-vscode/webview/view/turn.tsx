@@ -153,7 +153,7 @@ const EntryRow = memo(
         return <NoticeRow level={entry.level} message={entry.message} remedy={entry.remedy} />;
       case 'compaction':
         return (
-          <details class="compaction">
+          <details class="compaction" aria-label={l10n.t('Summary')}>
             <summary>
               <Icon name="layers" /> {l10n.t('Summarised: {0} → {1} tokens', count(entry.before), count(entry.after))}
             </summary>
@@ -312,7 +312,7 @@ function PromptBlock({ block, first }: { block: ContentBlock; first: boolean }) 
     case 'text':
       if (first) return <span class="prompt-words">{block.text}</span>;
       return (
-        <details class="chip-text">
+        <details class="chip-text" aria-label={l10n.t('Pasted text')}>
           <summary>
             <Icon name="paste" /> {l10n.t('{0} lines pasted', block.text.split('\n').length)}
           </summary>

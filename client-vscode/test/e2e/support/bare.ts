@@ -1,0 +1,88 @@
+/** The chat view in a bare page of the same browser: what needs no VS Code. */
+
+import { after, before, beforeEach, describe } from 'node:test';
+import type { Locator, Page } from 'playwright-core';
+import type { Update } from '../../../src/protocol.gen.ts';
+import type { ToView } from '../../../webview/messages.ts';
+import { serve, show, type Theme } from '../../harness/page.ts';
+import { AT, EDIT_APPROVAL, EDIT_CALL, loaded, START, updates } from '../../harness/scenes.ts';
+import { type Browser, openBrowser } from './browser.ts';
+
+export const USAGE = { inputTokens: 10, outputTokens: 10, cachedTokens: 0, requests: 1, toolCalls: 0 };
+export const STARTED: Update = { kind: 'turn_started', promptId: 'p1', prompt: [{ type: 'text', text: 'Hi' }] };
+export const ENDED: Update = { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE };
+export const OPEN: readonly ToView[] = [...START, loaded()];
+/** A turn that waits for an answer. */
+export const WAITING: readonly ToView[] = [
+  ...OPEN,
+  updates([STARTED, { kind: 'tool_call', call: EDIT_CALL }]),
+  { type: 'approval', request: EDIT_APPROVAL, at: AT },
+];
+/** More than one screen of prose. */
+export const LONG = 'A paragraph of some length, so that it fills a line or two of the side bar.\n\n'.repeat(40);
+
+export const chunk = (text: string, itemId = 'm1'): Update => ({ kind: 'agent_message_chunk', itemId, text });
+
+export interface Bare {
+  readonly page: Page;
+  readonly browser: Browser;
+  open(messages: readonly ToView[], theme?: Theme): Promise<void>;
+  prompt(): Locator;
+  /** a card that has been there long enough to be answered */
+  card(): Promise<Locator>;
+  scrollTop(): Promise<number>;
+  fromEnd(): Promise<number>;
+  /** turns the wheel over the transcript, and waits until it has moved */
+  wheel(by: number): Promise<void>;
+}
+
+export function bareView(name: string, tell: (bare: Bare) => void): void {
+  describe(name, () => {
+    let browser: Browser;
+    let server: { url: string; close(): void };
+    before(async () => {
+      server = await serve();
+      browser = await openBrowser({ width: 400, height: 760 });
+    });
+    after(async () => {
+      await browser?.close();
+      server?.close();
+    });
+    beforeEach(() => browser.page.setViewportSize({ width: 400, height: 760 }));
+    const box = () => browser.page.locator('.transcript');
+    const scrollTop = () => box().evaluate((node) => node.scrollTop);
+    tell({
+      get page() {
+        return browser.page;
+      },
+      get browser() {
+        return browser;
+      },
+      open: (messages, theme = 'dark') => show(browser.page, server.url, theme, messages),
+      prompt: () => browser.page.locator('#prompt'),
+      card: async () => {
+        const card = browser.page.locator('.card.approval[data-hears]').first();
+        await card.waitFor();
+        return card;
+      },
+      scrollTop,
+      fromEnd: () => box().evaluate((node) => node.scrollHeight - node.clientHeight - node.scrollTop),
+      wheel: async (by) => {
+        const { page } = browser;
+        const start = await scrollTop();
+        await page.mouse.move(200, 300);
+        await page.mouse.wheel(0, by);
+        await page.waitForFunction((from) => document.querySelector('.transcript')?.scrollTop !== from, start);
+        // The wheel is animated: it has come to rest when two frames show the same.
+        await page.evaluate(async () => {
+          const node = document.querySelector('.transcript');
+          const frame = () => new Promise((done) => requestAnimationFrame(done));
+          for (let last = -1; node && last !== node.scrollTop; ) {
+            last = node.scrollTop;
+            for (let n = 0; n < 6; n += 1) await frame();
+          }
+        });
+      },
+    });
+  });
+}

@@ -1,0 +1,217 @@
+/** Questions as cards in the chat view. Numbers name points of the UX checklist. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ApprovalRequest } from '../../src/protocol.gen.ts';
+import type { ToView } from '../../webview/messages.ts';
+import { posted, say } from '../harness/page.ts';
+import { AT, COMMAND_APPROVAL, call, EDIT_APPROVAL, EDIT_CALL, updates } from '../harness/scenes.ts';
+import { bareView, OPEN, STARTED, WAITING } from './support/bare.ts';
+
+const asked = (request: ApprovalRequest): ToView => ({ type: 'approval', request, at: AT });
+const COMMAND: readonly ToView[] = [
+  ...OPEN,
+  updates([STARTED, { kind: 'tool_call', call: COMMAND_APPROVAL.call }]),
+  asked(COMMAND_APPROVAL),
+];
+
+bareView('cards', (bare) => {
+  const button = (name: string) => bare.page.getByRole('button', { name, exact: true });
+
+  test('5. typing while a card appears answers nothing', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED, { kind: 'tool_call', call: EDIT_CALL }])]);
+    await bare.prompt().focus();
+    await page.keyboard.type('yes ');
+    await say(page, [asked(EDIT_APPROVAL)]);
+    await page.keyboard.type('y a n 1 ');
+    // Also once the card hears keys: plain ones are never answers.
+    await bare.card();
+    await bare.prompt().focus();
+    await page.keyboard.type('y a n 1');
+    assert.deepEqual(await posted(page, 'answer'), []);
+    assert.equal(await bare.prompt().inputValue(), 'yes y a n 1 y a n 1');
+  });
+
+  test('6. a card ignores every press for 500 ms', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED, { kind: 'tool_call', call: EDIT_CALL }])]);
+    // Pressed in every frame from the card's first on; the first answer says how old the card was.
+    const age = await page.evaluate(async (message) => {
+      window.say(message as ToView);
+      let born = 0;
+      for (;;) {
+        await new Promise((done) => requestAnimationFrame(done));
+        const card = document.querySelector('.card.approval');
+        if (!card) continue;
+        if (born === 0) born = performance.now();
+        const allow = [...card.querySelectorAll('button')].find((one) => one.textContent === 'Allow');
+        allow?.click();
+        const answered = window.posted.some((one) => one.type === 'answer');
+        if (answered || performance.now() - born > 20_000) return answered ? performance.now() - born : -1;
+      }
+    }, asked(EDIT_APPROVAL));
+    // A frame and the rounding of the page's clock may lie between the card's birth and the first look at it.
+    assert.ok(age >= 450, `answered after ${age} ms`);
+    assert.deepEqual(await posted(page, 'answer'), [{ type: 'answer', approvalId: 'a1', optionId: 'allow_once' }]);
+    await page.getByText('Allowed').waitFor();
+  });
+
+  test('17. bidi characters are displayed escaped', async () => {
+    const { page } = bare;
+    const command = 'echo \u202etxt.exe';
+    const title = `Run ${command}`;
+    const request = {
+      ...COMMAND_APPROVAL,
+      call: { ...COMMAND_APPROVAL.call, title },
+      preview: { kind: 'command' as const, command, cwd: '/', parsed: [] },
+    };
+    await bare.open([...OPEN, updates([STARTED, { kind: 'tool_call', call: request.call }]), asked(request)]);
+    const card = page.locator('.card.approval');
+    await card.waitFor();
+    assert.match((await card.textContent()) ?? '', /Run echo \\u\{202e\}txt\.exe\?.*echo \\u\{202e\}txt\.exe/);
+    // Nor does it reach the row, once it ran, or the page in any other way.
+    await say(page, [
+      { type: 'resolved', resolved: { approvalId: 'a2', sessionId: 's1', optionId: 'allow_once', by: 'client' } },
+      updates([{ kind: 'tool_call', call: call('c9', title, 'execute', 'completed', { args: { command } }) }], 3),
+    ]);
+    await page.locator('.call.completed .row-head').click();
+    await page.locator('.call .arguments').waitFor();
+    assert.doesNotMatch((await page.locator('body').textContent()) ?? '', /\u202e/);
+  });
+
+  test('answered elsewhere, the card is gone', async () => {
+    const { page } = bare;
+    await bare.open(WAITING);
+    await page.locator('.card.approval').waitFor();
+    await say(page, [
+      { type: 'resolved', resolved: { approvalId: 'a1', sessionId: 's1', optionId: 'reject', by: 'lens' } },
+    ]);
+    assert.equal(await page.locator('.card.approval').count(), 0);
+  });
+
+  test('the menu of Allow is walked by arrows and left by Esc', async () => {
+    const { page } = bare;
+    await bare.open(WAITING);
+    await bare.card();
+    await button('More ways to allow').focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('menuitem', { name: 'Once' }).focus();
+    await page.keyboard.press('ArrowDown');
+    assert.match((await page.evaluate(() => document.activeElement?.textContent)) ?? '', /^For this session/);
+    await page.keyboard.press('Escape');
+    await page.locator('.card-menu').waitFor({ state: 'detached' });
+    assert.deepEqual(await posted(page, 'answer'), []);
+  });
+
+  test('a rule is shown with what it does not cover, and can be changed before it is saved', async () => {
+    const { page } = bare;
+    await bare.open(COMMAND);
+    await bare.card();
+    await button('More ways to allow').click();
+    await page.getByRole('menuitem', { name: /Always…/ }).click();
+    await page.locator('.rule-words', { hasText: 'exactly `npm test && npm run lint`, in this workspace' }).waitFor();
+    await page.locator('.rule-examples', { hasText: 'Not: npm test && npm run lint --verbose' }).waitFor();
+    await page.getByLabel('Rule').fill('npm test *');
+    await page.getByLabel('Where').selectOption('session');
+    assert.deepEqual(await posted(page, 'answer'), []);
+    await button('Save rule and allow').click();
+    assert.deepEqual(await posted(page, 'allowByRule'), [
+      {
+        type: 'allowByRule',
+        approvalId: 'a2',
+        rule: { tool: 'bash', pattern: 'npm test *', scope: 'session' },
+      },
+    ]);
+    await say(page, [{ type: 'ruleRefused', approvalId: 'a2', message: 'it is too long' }]);
+    await page.getByText('it is too long').waitFor();
+    await button('Save rule and allow').waitFor();
+  });
+
+  test('a rule that was not changed is the one the server offered', async () => {
+    const { page } = bare;
+    await bare.open(WAITING);
+    await bare.card();
+    await button('More ways to allow').click();
+    await page.getByRole('menuitem', { name: /Always…/ }).click();
+    await button('Save rule and allow').click();
+    assert.deepEqual(await posted(page, 'answer'), [{ type: 'answer', approvalId: 'a1', optionId: 'allow_always' }]);
+  });
+
+  test('a command can be changed in its card', async () => {
+    const { page } = bare;
+    await bare.open(COMMAND);
+    await bare.card();
+    await button('Change…').click();
+    await page.locator('.code-input').fill('npm test');
+    await button('Allow with my changes').click();
+    assert.deepEqual((await posted(page, 'answer'))[0]?.args, { command: 'npm test' });
+  });
+
+  test('Deny… sends what was written, and Esc goes back undecided', async () => {
+    const { page } = bare;
+    await bare.open(WAITING);
+    await bare.card();
+    await button('Deny…').click();
+    await page.locator('.card textarea:focus').waitFor();
+    await page.keyboard.press('Escape');
+    await button('Deny…').click();
+    await page.locator('.card textarea:focus').waitFor();
+    assert.deepEqual(await posted(page, 'answer'), []);
+    await page.keyboard.type('Use the helper');
+    await page.keyboard.press('Enter');
+    assert.deepEqual(await posted(page, 'answer'), [
+      { type: 'answer', approvalId: 'a1', optionId: 'reject', feedback: 'Use the helper' },
+    ]);
+  });
+
+  test('questions of one kind are allowed together, each listed and deniable; kinds are never mixed', async () => {
+    const { page } = bare;
+    const edits = [1, 2, 3].map((n) => {
+      const edit = call(`e${n}`, `Edit src/file${n}.ts`, 'write', 'awaiting_approval');
+      return { ...EDIT_APPROVAL, approvalId: `edit${n}`, call: edit };
+    });
+    const all = [COMMAND_APPROVAL, ...edits];
+    await bare.open([
+      ...OPEN,
+      updates([STARTED, ...all.map(({ call: one }) => ({ kind: 'tool_call' as const, call: one }))]),
+      ...all.map(asked),
+    ]);
+    const group = page.locator('.dock-group');
+    assert.deepEqual(await group.locator('li .dock-title').allTextContents(), [
+      'Edit src/file1.ts?',
+      'Edit src/file2.ts?',
+      'Edit src/file3.ts?',
+    ]);
+    await group.locator('li').nth(1).getByRole('button', { name: 'Deny' }).click();
+    await group.getByRole('button', { name: 'Allow 2 edits' }).click();
+    assert.deepEqual(
+      (await posted(page, 'answer')).map(({ approvalId, optionId }) => [approvalId, optionId]),
+      [
+        ['edit2', 'reject'],
+        ['edit1', 'allow_once'],
+        ['edit3', 'allow_once'],
+      ],
+    );
+  });
+
+  test('a call that ran without a question is a row, and no card', async () => {
+    const { page } = bare;
+    const approval = { decision: 'allow' as const, by: 'rule' as const, reason: '', amended: false };
+    await bare.open([
+      ...OPEN,
+      updates([STARTED, { kind: 'tool_call', call: call('c1', 'Run ls', 'execute', 'completed', { approval }) }]),
+    ]);
+    await page.locator('.call.completed', { hasText: 'Ran ls' }).waitFor();
+    assert.equal(await page.locator('.card, .dock-line').count(), 0);
+    assert.deepEqual(await posted(page, 'visibleCards'), []);
+  });
+
+  test('the session of another question is one press away', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 'other' })]);
+    await page.getByText('1 approval waits in another session').waitFor();
+    await page.locator('.dock').getByRole('button', { name: 'Show' }).click();
+    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'nextWaiting' }]);
+  });
+});

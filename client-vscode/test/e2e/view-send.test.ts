@@ -1,0 +1,171 @@
+/** Sending, drafts, queue, stop, undo and failures in the chat view. Numbers name points of the UX checklist. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Failure, Update } from '../../src/protocol.gen.ts';
+import type { ToView } from '../../webview/messages.ts';
+import { posted, say } from '../harness/page.ts';
+import { SESSION, updates } from '../harness/scenes.ts';
+import { bareView, ENDED, OPEN, STARTED, USAGE } from './support/bare.ts';
+
+const changed = (name: string): Update => ({
+  kind: 'file_changed',
+  uri: `file:///home/ada/shop/${name}`,
+  change: 'edited',
+  added: 1,
+  removed: 1,
+  via: 'buffer',
+});
+const opening = (sessionId: string | null, text: string): ToView => ({
+  type: 'opening',
+  sessionId,
+  draft: { text, chips: [], caret: 3 },
+  mode: 'ask',
+});
+
+bareView('sending', (bare) => {
+  test('31. drafts never cross sessions', async () => {
+    const { page } = bare;
+    await bare.open(OPEN);
+    await bare.prompt().fill('of the first');
+    // Another session comes before the draft's own time has: it is kept, and with the first.
+    await say(page, [opening('s2', 'of the second')]);
+    assert.equal(await bare.prompt().inputValue(), 'of the second');
+    await say(page, [
+      {
+        type: 'loaded',
+        page: { session: { ...SESSION, id: 's2' }, items: [], hasMore: false, lastSeq: 0, pendingApprovals: [] },
+        queue: [],
+        draft: { text: 'of the second', chips: [], caret: 3 },
+        at: 0,
+      },
+    ]);
+    await bare.prompt().pressSequentially(', grown');
+    await page.waitForFunction(() => window.posted.some((one) => one.type === 'draft' && one.sessionId === 's2'));
+    const kept = (await posted(page, 'draft')).map(({ sessionId, draft }) => [sessionId, draft.text]);
+    assert.deepEqual(kept, [
+      ['s1', 'of the first'],
+      ['s2', 'of , grownthe second'],
+    ]);
+  });
+
+  test('32. a prompt is a bubble within two frames, though nobody answers', async () => {
+    const { page } = bare;
+    await bare.open(OPEN);
+    await bare.prompt().fill('Hello');
+    const shown = await page.evaluate(async () => {
+      const box = document.querySelector('#prompt');
+      box?.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }));
+      for (let n = 0; n < 2; n += 1) await new Promise((done) => requestAnimationFrame(done));
+      return document.querySelector('.prompt.sending')?.textContent ?? '';
+    });
+    assert.match(shown, /Hello.*Sending/);
+    assert.equal(await bare.prompt().inputValue(), '');
+    assert.equal((await posted(page, 'send')).length, 1);
+  });
+
+  test('a prompt that fails comes back into the box', async () => {
+    const { page } = bare;
+    await bare.open(OPEN);
+    await bare.prompt().fill('Hello');
+    await bare.prompt().press('Enter');
+    const [sent] = await posted(page, 'send');
+    assert.ok(sent);
+    await say(page, [{ type: 'sendFailed', promptId: sent.promptId, message: 'No connection.', draft: sent.draft }]);
+    await page.getByText('No connection.').waitFor();
+    assert.equal(await bare.prompt().inputValue(), 'Hello');
+  });
+
+  test('a draft is given to the host a moment after it was written', async () => {
+    const { page } = bare;
+    await bare.open(OPEN);
+    await bare.prompt().fill('half a thought');
+    await page.waitForFunction(() => window.posted.some((one) => one.type === 'draft'));
+    assert.equal((await posted(page, 'draft')).at(-1)?.draft.text, 'half a thought');
+  });
+
+  test('stop is acknowledged within two frames', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED])]);
+    const words = await page.evaluate(async () => {
+      document.querySelector<HTMLElement>('.main-button.stop')?.click();
+      for (let n = 0; n < 2; n += 1) await new Promise((done) => requestAnimationFrame(done));
+      return document.querySelector('.working')?.textContent ?? '';
+    });
+    assert.match(words, /Stopping…/);
+    assert.equal((await posted(page, 'stop')).length, 1);
+  });
+
+  test('while a turn runs prompts queue, Ctrl+Enter steers, and both can be withdrawn', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED])]);
+    await bare.prompt().fill('then this');
+    await page.locator('.main-button[aria-label="Queue"]').waitFor();
+    await bare.prompt().press('Enter');
+    await bare.prompt().fill('rather that');
+    await bare.prompt().press('Control+Enter');
+    assert.deepEqual(
+      (await posted(page, 'send')).map((sent) => sent.whenBusy),
+      ['queue', 'steer'],
+    );
+    await page.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await say(page, [updates([{ kind: 'turn_ended', stopReason: 'cancelled', usage: USAGE }], 2)]);
+    assert.equal(await page.locator('.queue li').count(), 2);
+    await page.locator('.queue li').first().getByRole('button', { name: 'Delete' }).click();
+    assert.equal((await posted(page, 'withdraw')).length, 1);
+  });
+
+  test('undo that meets a person’s edits lists them and offers the rest', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED, changed('a.ts'), changed('b.ts'), ENDED])]);
+    await page.getByRole('button', { name: 'Undo turn' }).click();
+    await page.getByText('Undoing…').waitFor();
+    const refused = [{ uri: 'file:///home/ada/shop/a.ts', reason: 'changed since.' }];
+    await say(page, [{ type: 'undone', turnId: 't1', direction: 'undo', result: { changes: [], refused } }]);
+    assert.deepEqual(await page.locator('.conflicts li').allTextContents(), ['a.ts changed since.']);
+    await page.getByRole('button', { name: 'Show diff' }).click();
+    assert.deepEqual(
+      (await posted(page, 'review'))[0]?.files.map(({ uri }) => uri),
+      ['file:///home/ada/shop/a.ts'],
+    );
+    await page.getByRole('button', { name: 'Undo the rest' }).click();
+    assert.equal((await posted(page, 'undo')).at(-1)?.rest, true);
+  });
+
+  test('an edited prompt says what it removes, and asks about the files', async () => {
+    const { page } = bare;
+    const second: Update = { kind: 'turn_started', promptId: 'p2', prompt: [{ type: 'text', text: 'More' }] };
+    await bare.open([...OPEN, updates([STARTED, changed('a.ts'), ENDED]), updates([second, ENDED], 4, 't2')]);
+    await page.locator('.prompt').first().hover();
+    await page.getByRole('button', { name: 'Edit and resend' }).first().click();
+    await page.getByText('Removes 1 later turn.').waitFor();
+    await page.getByLabel('Edit prompt').fill('Hi there');
+    await page.getByLabel('Edit prompt').press('Enter');
+    await page.getByRole('button', { name: 'Undo file changes' }).click();
+    const [sent] = await posted(page, 'resend');
+    assert.deepEqual(
+      [sent?.turnId, sent?.laterTurns, sent?.files, sent?.prompt],
+      ['t1', ['t2'], 'undo', [{ type: 'text', text: 'Hi there' }]],
+    );
+  });
+
+  const failures: readonly [Failure['kind'], string, readonly string[]][] = [
+    ['authentication', 'Provider rejected the key.', ['Update key', 'Switch model']],
+    ['rate_limit', 'Rate limited. It can be tried again in 18s.', ['Retry now', 'Switch model']],
+    ['network', "Can't reach the provider. Your prompt is kept.", ['Retry']],
+    ['context', 'Conversation too long.', ['Summarise', 'New session', 'Switch model']],
+    ['credit', 'Provider reports no credit.', ['Switch model']],
+  ];
+  test('a failure says in a few words what happened, and its remedies are buttons', async () => {
+    const { page } = bare;
+    for (const [kind, words, buttons] of failures) {
+      const error: Failure = { kind, message: 'In their words.', remedy: 'Wait.', retryable: false, retryAfter: 18 };
+      await bare.open([...OPEN, updates([STARTED, { kind: 'turn_ended', stopReason: 'failed', usage: USAGE, error }])]);
+      const box = page.locator('.notice.boxed');
+      assert.equal(await box.locator('span:not(.icon)').first().textContent(), words);
+      assert.deepEqual(await box.getByRole('button').allTextContents(), buttons);
+      await box.getByText('Details').click();
+      await box.getByText('In their words.').waitFor();
+    }
+  });
+});
