@@ -1,7 +1,7 @@
 /** Questions on every surface, in a real VS Code. Numbers name points of the UX checklist. */
 
 import assert from 'node:assert/strict';
-import type { Reply } from './support/provider.ts';
+import { held, type Reply } from './support/provider.ts';
 import { story } from './support/story.ts';
 import { AUTH, type World } from './support/world.ts';
 
@@ -13,153 +13,256 @@ const edit = (to: string): Reply => ({
     },
   ],
 });
-const command = (text: string, wait = 0): Reply => ({ calls: [{ name: 'bash', args: { command: text } }], wait });
-const ask = async (world: World, text: string) => {
-  await world.workbench.chat.locator('#prompt').fill(text);
-  await world.workbench.chat.locator('#prompt').press('Enter');
-};
-const ended = (world: World, n: number) =>
-  world.workbench.chat
-    .locator('.turn-end')
-    .nth(n - 1)
-    .waitFor();
-const hide = (world: World) => world.workbench.page.keyboard.press('Control+Alt+B');
+const command = (...texts: string[]): Reply => ({
+  calls: texts.map((text) => ({ name: 'bash', args: { command: text } })),
+});
+/** Longer than anything is gathered: what is not there now does not come. Only ever before "nothing was shown". */
+const QUIET = 2000;
 
-story('approvals', {}, (step) => {
-  step('13, 7: a card in sight raises no notification and takes no focus', async (world) => {
-    const { chat, page } = world.workbench;
-    await world.workbench.open(world.folder);
-    await world.workbench.openFile('auth.py');
-    await world.workbench.command('Pilotfish: Open Chat');
-    await chat.locator('#prompt').waitFor();
-    await world.provider.script(edit('    token.valid = None'), { text: 'As you wish.' });
-    await ask(world, 'Forget the token');
-    await chat.locator('.card.approval').waitFor();
-    await page.waitForTimeout(1500);
-    assert.equal(await world.workbench.toasts.count(), 0);
-    assert.ok(await chat.locator('#prompt').evaluate((node) => node === document.activeElement));
-    await page.locator('.badge-content', { hasText: '1' }).first().waitFor();
+/** A prompt whose reply is held back until `then` is done. */
+async function askThen({ provider, workbench }: World, text: string, replies: Reply[], then: () => Promise<unknown>) {
+  const [first, ...rest] = replies;
+  if (!first) throw new Error('no reply');
+  await provider.hold();
+  await provider.script(held(first), ...rest);
+  await workbench.ask(text);
+  await workbench.chat.locator('.working').waitFor();
+  await then();
+  await provider.release();
+}
+
+story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => {
+  step('7. an approval never moves the focus', async (world) => {
+    const { workbench } = world;
+    const { page } = workbench;
+    await workbench.open(world.folder);
+    await workbench.openFile('README.md');
+    await workbench.showChat();
+    await askThen(world, 'Forget the token', [edit('    token.valid = None'), { text: 'As you wish.' }], async () => {
+      await workbench.line('A small shop').click();
+      await page.keyboard.press('End');
+    });
+    await workbench.card.waitFor();
+    await page.keyboard.type(' Mine.');
+    await workbench.line('A small shop. Mine.').waitFor();
+    assert.equal(await workbench.card.count(), 1);
   });
 
-  step('9: answered on the lens, it is cleared everywhere', async (world) => {
-    const { chat, page } = world.workbench;
-    const lens = page.locator('.codelens-decoration a', { hasText: 'Deny' });
-    await lens.waitFor();
-    await world.workbench.shot('20-lens');
-    await lens.click();
-    await ended(world, 1);
-    assert.equal(await chat.locator('.card.approval').count(), 0);
-    await lens.waitFor({ state: 'detached' });
-    await world.workbench.statusItem.filter({ hasText: 'scripted' }).waitFor();
+  step('13. a visible card raises no notification', async ({ workbench }) => {
+    await workbench.page.waitForTimeout(QUIET);
+    assert.deepEqual((await workbench.seen()).toasts, []);
+  });
+
+  step('9. answered on the lens, it is cleared everywhere', async (world) => {
+    const { workbench } = world;
+    await workbench.openFile('auth.py');
+    const deny = workbench.lens.filter({ hasText: 'Deny' });
+    await deny.waitFor();
+    await workbench.badge.filter({ hasText: '1' }).waitFor();
+    await workbench.status('1 waiting');
+    await workbench.shot('20-lens');
+    await deny.click();
+    await workbench.chat.locator('.card.approval').waitFor({ state: 'detached' });
+    await workbench.lens.first().waitFor({ state: 'detached' });
+    await workbench.badge.waitFor({ state: 'hidden' });
+    await workbench.status('scripted');
+    await workbench.ended(1);
     assert.equal(await world.read('src/auth.py'), AUTH);
   });
 
-  step('10: a notification pressed too late says so', async (world) => {
-    const { chat, page } = world.workbench;
-    await world.provider.script({ ...edit('    token.valid = 0'), wait: 1.5 }, { text: 'Left as it was.' });
-    await ask(world, 'Again');
-    await hide(world);
-    const toast = world.workbench.toast('Edit src/auth.py?');
-    await toast.waitFor();
-    await page.locator('.codelens-decoration a', { hasText: 'Deny' }).click();
-    await world.workbench.statusItem.filter({ hasText: 'scripted' }).waitFor();
+  step('12. with the chat hidden, a badge and a notification appear', async (world) => {
+    const { workbench } = world;
+    const header = workbench.page.locator('.part.auxiliarybar .pane-header', { hasText: 'Chat' });
+    await askThen(world, 'Again', [edit('    token.valid = 0'), { text: 'Left as it was.' }], async () => {
+      await header.click();
+      await workbench.page.locator('.part.auxiliarybar .pane-header.expanded', { hasText: 'Chat' }).waitFor({
+        state: 'detached',
+      });
+    });
+    await workbench.restingToast('Edit src/auth.py?');
+    await workbench.badge.filter({ hasText: '1' }).waitFor();
+    await workbench.shot('21-hidden');
+  });
+
+  step('11. a dismissed notification leaves the question pending', async (world) => {
+    const { workbench } = world;
+    const toast = workbench.toast('Edit src/auth.py?');
+    const requests = (await world.provider.requests()).length;
+    await toast.hover();
+    await toast.locator('.codicon-notifications-clear, .codicon-close').first().click();
+    await toast.waitFor({ state: 'detached' });
+    await workbench.page.waitForTimeout(QUIET);
+    await workbench.status('1 waiting');
+    await workbench.badge.filter({ hasText: '1' }).waitFor();
+    assert.equal((await world.provider.requests()).length, requests);
+    await workbench.showChat();
+    await workbench.card.waitFor();
+    await workbench.button('Deny…').click();
+    await workbench.button('Deny').click();
+    await workbench.ended(2);
+    assert.equal(await world.read('src/auth.py'), AUTH);
+  });
+
+  step('10. a notification pressed too late says so', async (world) => {
+    const { workbench } = world;
+    await askThen(world, 'Once more', [edit('    token.valid = 1'), { text: 'Left again.' }], () =>
+      workbench.hideChat(),
+    );
+    const toast = await workbench.restingToast('Edit src/auth.py?');
+    await workbench.lens.filter({ hasText: 'Deny' }).click();
+    await workbench.status('scripted');
     await toast.locator('.monaco-button', { hasText: 'Allow' }).click();
-    await world.workbench.toast('Already answered').waitFor();
-    await world.workbench.command('Notifications: Clear All Notifications');
-    await world.workbench.command('Pilotfish: Open Chat');
-    await ended(world, 2);
-    assert.equal(await chat.locator('.call.denied').count(), 2);
+    await workbench.toast('Already answered').waitFor();
+    await workbench.command('Notifications: Clear All Notifications');
+    await workbench.showChat();
+    await workbench.ended(3);
+    assert.equal(await workbench.chat.locator('.call.denied').count(), 3);
     assert.equal(await world.read('src/auth.py'), AUTH);
   });
 
-  step('16: the notification of a long command cannot allow it', async (world) => {
-    const { page } = world.workbench;
-    await world.provider.script(command(`touch ${'very-long-name-'.repeat(12)}.txt`, 1.5), { text: 'Fine.' });
-    await ask(world, 'Long');
-    await hide(world);
-    const toast = world.workbench.toast('Run touch very-long');
-    await toast.waitFor();
-    await page.locator('.notification-toast.notification-fade-in-done').first().waitFor();
+  step('16. the notification of a long command cannot allow it', async (world) => {
+    const { workbench } = world;
+    const long = command(`touch ${'very-long-name-'.repeat(12)}.txt`);
+    await askThen(world, 'Long', [long, { text: 'Fine.' }], () => workbench.hideChat());
+    const toast = await workbench.restingToast('Run touch very-long');
     const buttons = await toast.locator('.monaco-button').allTextContents();
     assert.deepEqual(buttons.map((text) => text.trim()).filter(Boolean), ['Show', 'Deny']);
-    await world.workbench.shot('21-long-command');
+    await workbench.shot('22-long-command');
     await toast.locator('.monaco-button', { hasText: 'Deny' }).click();
-    await world.workbench.command('Pilotfish: Open Chat');
-    await ended(world, 3);
+    await workbench.showChat();
+    await workbench.ended(4);
+  });
+
+  step('14. five questions at once are one notification', async (world) => {
+    const { workbench } = world;
+    const five = command(...[1, 2, 3, 4, 5].map((n) => `touch five-${n}.txt`));
+    await workbench.forgetSeen();
+    await askThen(world, 'Five', [five], () => workbench.hideChat());
+    const toast = await workbench.restingToast('5 approvals waiting');
+    await workbench.page.waitForTimeout(QUIET);
+    assert.deepEqual((await workbench.seen()).toasts, ['Pilotfish: 5 approvals waiting']);
+    await workbench.shot('23-five');
+    await toast.locator('.monaco-button', { hasText: 'Review' }).click();
+    await workbench.card.waitFor();
+    await workbench.chat.getByText('1 of 5').waitFor();
+    await workbench.button('Allow 5 commands').waitFor();
+    await workbench.shot('24-group');
+    await workbench.command('Pilotfish: Stop');
+    await workbench.ended(5);
+    await workbench.status('scripted');
+    assert.equal(await workbench.chat.locator('.card.approval').count(), 0);
   });
 
   step('the chord shows a hidden card first, and answers at the second press', async (world) => {
-    const { chat, page } = world.workbench;
-    await world.provider.script(command('touch by-chord.txt', 1.5), { text: 'Touched.' });
-    await ask(world, 'By chord');
-    await hide(world);
-    await world.workbench.statusItem.filter({ hasText: '1 waiting' }).waitFor();
-    await page.locator('.monaco-editor .view-line').first().click();
-    await page.keyboard.press('Control+K');
-    await page.keyboard.press('a');
-    await chat.locator('.card.approval').waitFor();
-    await page.waitForTimeout(1000);
-    assert.equal(await chat.locator('.card.approval').count(), 1);
-    await page.keyboard.press('Control+K');
-    await page.keyboard.press('a');
-    await ended(world, 4);
+    const { workbench } = world;
+    const { page } = workbench;
+    const chord = async () => {
+      await page.keyboard.press('Control+K');
+      await page.keyboard.press('a');
+    };
+    await askThen(world, 'By chord', [command('touch by-chord.txt'), { text: 'Touched.' }], () => workbench.hideChat());
+    await workbench.status('1 waiting');
+    await workbench.line('from dataclasses').click();
+    await chord();
+    await workbench.card.waitFor();
+    await page.waitForTimeout(QUIET);
+    assert.equal(await workbench.card.count(), 1, 'the first press only shows it');
+    await chord();
+    await workbench.ended(6);
     assert.equal(await world.read('by-chord.txt'), '');
   });
 
   step('Change… opens the diff, and what is written there is what is done', async (world) => {
-    const { chat, page } = world.workbench;
+    const { workbench } = world;
+    const { page } = workbench;
     await world.provider.script(edit('    token.valid = 42'), { text: 'With your change.' });
-    await ask(world, 'Set it to 42');
-    await chat.locator('.card.approval').waitFor();
-    await page.waitForTimeout(700);
-    await chat.getByRole('button', { name: 'Change…' }).click();
+    await workbench.ask('Set it to 42');
+    await workbench.card.waitFor();
+    await workbench.button('Change…').click();
     await page.locator('.tab.active', { hasText: 'proposed change' }).waitFor();
     const line = page.locator('.monaco-diff-editor .editor.modified .view-line', { hasText: 'token.valid = 42' });
     await line.click();
     await page.keyboard.press('End');
     await page.keyboard.type('  # mine');
-    await page.waitForTimeout(300);
-    await world.workbench.shot('22-amend');
-    await world.workbench.command('Pilotfish: Allow with My Changes');
-    await ended(world, 5);
-    await world.workbench.openFile('auth.py');
-    await page
-      .locator('.monaco-editor .view-line', { hasText: '42 # mine' })
-      .or(page.locator('.monaco-editor .view-line', { hasText: '# mine' }))
-      .first()
-      .waitFor();
-    await world.workbench.shot('23-amended');
+    await page.locator('.monaco-diff-editor .editor.modified .view-line', { hasText: '# mine' }).waitFor();
+    await workbench.shot('25-amend');
+    await workbench.command('Pilotfish: Allow with My Changes');
+    await workbench.ended(7);
+    await workbench.openFile('auth.py');
+    await workbench.line('# mine').waitFor();
+    await workbench.shot('26-amended');
     assert.match((await world.provider.requests()).at(-1) ?? '', /# mine/);
-    await chat.locator('.call.completed', { hasText: 'Edit' }).last().waitFor();
+    await workbench.chat.locator('.call.completed', { hasText: 'Edited src/auth.py' }).last().waitFor();
   });
 
-  step('18, 19: Always… shows its rule; a chain needs both parts allowed', async (world) => {
-    const { chat, page } = world.workbench;
-    await world.provider.script(
-      command('touch one.txt'),
-      { text: 'One.' },
-      command('touch one.txt'),
-      { text: 'One again.' },
-      command('touch one.txt && rm README.md'),
-      { text: 'Not both.' },
+  step('18. Always… shows the rule before saving it', async (world) => {
+    const { workbench } = world;
+    await world.provider.script(command('touch one.txt'), { text: 'One.' });
+    await workbench.ask('Touch one');
+    await workbench.card.waitFor();
+    await workbench.button('More ways to allow').click();
+    await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
+    await workbench.chat.locator('.rule-words', { hasText: 'exactly `touch one.txt`, in this workspace' }).waitFor();
+    await workbench.chat.locator('.rule-examples', { hasText: 'Not: touch one.txt --verbose' }).waitFor();
+    assert.doesNotMatch(await world.config(), /touch one/);
+    await workbench.shot('27-rule');
+    await workbench.button('Save rule and allow').click();
+    await workbench.ended(8);
+    assert.match(await world.config(), /touch one\.txt/);
+  });
+
+  step('15. a call allowed by a rule gives no signal', async (world) => {
+    const { workbench } = world;
+    await workbench.forgetSeen();
+    await askThen(world, 'Touch it again', [command('touch one.txt'), { text: 'One again.' }], async () => {
+      await workbench.hideChat();
+    });
+    const count = (await world.provider.requests()).length;
+    while ((await world.provider.requests()).length === count) await workbench.page.waitForTimeout(100);
+    await workbench.page.waitForTimeout(QUIET);
+    const { toasts, statuses } = await workbench.seen();
+    assert.deepEqual(toasts, []);
+    assert.deepEqual(
+      statuses.filter((text) => text.includes('waiting')),
+      [],
     );
-    await ask(world, 'Touch one');
-    await chat.locator('.card.approval').waitFor();
-    await page.waitForTimeout(700);
-    await chat.getByRole('button', { name: 'More ways to allow' }).click();
-    await chat.getByRole('menuitem', { name: /Always…/ }).click();
-    await chat.locator('.rule-words').waitFor();
-    await world.workbench.shot('24-rule');
-    await chat.getByRole('button', { name: 'Save rule and allow' }).click();
-    await ended(world, 6);
-    await ask(world, 'Touch it again');
-    await ended(world, 7);
-    await ask(world, 'Touch and remove');
-    await chat.locator('.card.approval').waitFor();
-    await page.waitForTimeout(700);
-    await chat.getByRole('button', { name: 'Deny…' }).click();
-    await chat.getByRole('button', { name: 'Deny', exact: true }).click();
-    await ended(world, 8);
+    await workbench.showChat();
+    await workbench.ended(9);
+    assert.equal(await workbench.badge.filter({ visible: true }).count(), 0);
+    await workbench.chat
+      .getByText(/by rule 1/)
+      .last()
+      .waitFor();
+  });
+
+  step('19. a && b needs both allowed', async (world) => {
+    const { workbench } = world;
+    await world.provider.script(command('touch one.txt && rm README.md'), { text: 'Not both.' });
+    await workbench.ask('Touch and remove');
+    await workbench.card.waitFor();
+    assert.deepEqual(await workbench.chat.locator('.parsed li').count(), 2);
+    await workbench.button('Deny…').click();
+    await workbench.button('Deny').click();
+    await workbench.ended(10);
     assert.match(await world.read('README.md'), /Shop/);
+  });
+
+  step('a rule changed in the card is the one that holds', async (world) => {
+    const { workbench } = world;
+    await world.provider.script(command('touch two.txt'), { text: 'Two.' }, command('touch three.txt'), {
+      text: 'Three.',
+    });
+    await workbench.ask('Touch two');
+    await workbench.card.waitFor();
+    await workbench.button('More ways to allow').click();
+    await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
+    await workbench.chat.getByLabel('Rule').fill('touch *');
+    await workbench.chat.getByLabel('Where').selectOption('session');
+    await workbench.button('Save rule and allow').click();
+    await workbench.ended(11);
+    await workbench.ask('Touch three');
+    await workbench.ended(12);
+    assert.equal(await world.read('three.txt'), '');
+    assert.doesNotMatch(await world.config(), /touch \*/);
   });
 });

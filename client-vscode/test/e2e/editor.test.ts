@@ -1,19 +1,15 @@
 /** The editor's side: light bulb, unsaved text, attachments, pickers, themes. Numbers name points of the UX checklist. */
 
 import assert from 'node:assert/strict';
+import { held } from './support/provider.ts';
 import { story } from './support/story.ts';
-import type { World } from './support/world.ts';
 
-const ask = async (world: World, text: string) => {
-  await world.workbench.chat.locator('#prompt').fill(text);
-  await world.workbench.chat.locator('#prompt').press('Enter');
+const BODY_CLASS = {
+  dark: 'vscode-dark',
+  light: 'vscode-light',
+  'hc-dark': 'vscode-high-contrast:not(.vscode-high-contrast-light)',
+  'hc-light': 'vscode-high-contrast-light',
 };
-const ended = (world: World, n: number) =>
-  world.workbench.chat
-    .locator('.turn-end')
-    .nth(n - 1)
-    .waitFor();
-
 const THEME_CLASS = { dark: 'vs-dark', light: 'vs', 'hc-dark': 'hc-black', 'hc-light': 'hc-light' };
 
 const ANSWER = `\`is_logged_in\` took **any** token for a login. It looks at \`valid\` now, see \`src/auth.py:13\`:
@@ -32,7 +28,7 @@ def is_logged_in(token: Token | None) -> bool:
 
 story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
   step('a code action on a diagnostic starts a turn', async (world) => {
-    const { chat, page } = world.workbench;
+    const { page } = world.workbench;
     await world.workbench.open(world.folder);
     await world.workbench.openFile('settings.json');
     await page.locator('.squiggly-warning').first().waitFor();
@@ -46,7 +42,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
       if (
         await fix
           .first()
-          .waitFor({ timeout: 4000 })
+          .waitFor({ timeout: 8000 })
           .then(
             () => true,
             () => false,
@@ -68,16 +64,15 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
       { text: 'The key stood there twice; the last one counted, and it stays.' },
     );
     await fix.first().click();
-    await chat.locator('.card.approval').waitFor();
+    await world.workbench.card.waitFor();
     assert.match((await world.provider.requests()).at(-1) ?? '', /Duplicate object key/);
-    await page.waitForTimeout(700);
     await world.workbench.shot('31-fix');
-    await chat.getByRole('button', { name: 'Allow', exact: true }).click();
-    await ended(world, 1);
+    await world.workbench.button('Allow').click();
+    await world.workbench.ended(1);
   });
 
   step('unsaved text is seen, edited around, and kept', async (world) => {
-    const { chat, page } = world.workbench;
+    const { page } = world.workbench;
     await world.workbench.openFile('auth.py');
     await page.locator('.monaco-editor .view-line', { hasText: 'from dataclasses' }).first().click();
     await page.keyboard.press('Control+Home');
@@ -109,13 +104,12 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
       },
       { text: ANSWER, usage: { input: 9_000, output: 400 } },
     );
-    await ask(world, 'Make the login check look at the token’s validity');
-    await chat.locator('.card.approval').waitFor();
+    await world.workbench.ask('Make the login check look at the token’s validity');
+    await world.workbench.card.waitFor();
     assert.match((await world.provider.requests()).at(-1) ?? '', /my unsaved note/);
-    await page.waitForTimeout(700);
     await world.workbench.shot('32-beside-unsaved-text');
-    await chat.getByRole('button', { name: 'Allow', exact: true }).click();
-    await ended(world, 2);
+    await world.workbench.button('Allow').click();
+    await world.workbench.ended(2);
     await page.locator('.monaco-editor .view-line', { hasText: 'my unsaved note' }).first().waitFor();
     await page.locator('.monaco-editor .view-line', { hasText: 'token.valid' }).first().waitFor();
     await page.locator('.tab.dirty', { hasText: 'auth.py' }).waitFor();
@@ -123,16 +117,19 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await world.workbench.shot('33-kept');
   });
 
-  step('36: undo of a turn does not touch what a person wrote there since', async (world) => {
-    const { chat, page } = world.workbench;
-    await page.locator('.monaco-editor .view-line', { hasText: 'token.valid' }).first().click();
+  step('36. undo that meets a person’s edits lists them, and touches nothing', async (world) => {
+    const { workbench } = world;
+    const { chat, page } = workbench;
+    await workbench.line('token.valid').click();
     await page.keyboard.press('End');
     await page.keyboard.type('  # checked by hand');
+    await workbench.line('# checked by hand').waitFor();
     await chat.getByRole('button', { name: 'Undo turn' }).last().click();
-    await chat.locator('.conflicts').or(chat.getByText('Turn undone')).first().waitFor();
-    await page.locator('.monaco-editor .view-line', { hasText: 'checked by hand' }).first().waitFor();
-    await page.locator('.monaco-editor .view-line', { hasText: 'my unsaved note' }).first().waitFor();
-    await world.workbench.shot('34-undo-conflict');
+    await chat.locator('.conflicts li', { hasText: 'src/auth.py' }).waitFor();
+    assert.equal(await chat.getByText('Turn undone').count(), 0);
+    await workbench.line('return token is not None and token.valid  # checked by hand').waitFor();
+    await workbench.line('my unsaved note').waitFor();
+    await workbench.shot('34-undo-conflict');
   });
 
   step('a selection is attached, and a mention completed', async (world) => {
@@ -150,67 +147,98 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     assert.equal(await chat.locator('#prompt').inputValue(), 'Compare with @src/token_store.py ');
     await world.provider.script({ text: 'They have nothing in common.' });
     await page.keyboard.press('Enter');
-    await ended(world, 3);
+    await world.workbench.ended(3);
     const request = (await world.provider.requests()).at(-1) ?? '';
     assert.match(request, /TOKENS = /);
     assert.match(request, /class Token/);
   });
 
-  step('queue and steer while a turn runs (34, 35)', async (world) => {
-    const { chat, page } = world.workbench;
-    await world.provider.script({ text: 'working on it ', times: 60, delay: 0.1 });
-    await ask(world, 'A long one');
+  step('34. queued prompts survive Stop', async (world) => {
+    const { workbench, provider } = world;
+    const { chat, page } = workbench;
+    await provider.script({ text: 'working on it ', times: 50_000, delay: 0.05 });
+    await workbench.ask('A long one');
     await chat.getByText('working on it').first().waitFor();
-    await ask(world, 'Then this');
-    await chat.locator('.queue li', { hasText: 'Then this' }).waitFor();
-    await world.workbench.shot('36-queued');
-    await chat.locator('#prompt').focus();
+    await workbench.ask('Then this');
+    const queued = chat.locator('.queue li', { hasText: 'Then this' });
+    await queued.waitFor();
+    await workbench.shot('36-queued');
+    await workbench.prompt.focus();
     await page.keyboard.press('Escape');
     await page.keyboard.press('Escape');
-    await chat.locator('.ending', { hasText: 'Stopped' }).last().waitFor();
-    await page.waitForTimeout(500);
-    assert.equal(await chat.locator('.queue li', { hasText: 'Then this' }).count(), 1);
-    await chat.locator('.queue li').first().getByRole('button', { name: 'Delete' }).click();
+    await chat.locator('.ending', { hasText: 'Stopped.' }).last().waitFor();
+    const requests = (await provider.requests()).length;
+    await page.waitForTimeout(2000);
+    assert.equal(await queued.count(), 1);
+    assert.equal((await provider.requests()).length, requests, 'the line waits');
+    // It goes on with the next prompt, in its order.
+    await provider.script({ text: 'The new one.' }, { text: 'The queued one.' });
+    await workbench.ask('Go on');
+    await chat.getByText('The queued one.').waitFor();
     await chat.locator('.queue').waitFor({ state: 'detached' });
+    assert.deepEqual((await chat.locator('.prompt .prompt-words').allTextContents()).slice(-3), [
+      'A long one',
+      'Go on',
+      'Then this',
+    ]);
   });
 
-  step('a steered prompt is read at the next step, and is part of the turn after a reload too', async (world) => {
-    const { chat, page } = world.workbench;
-    await world.provider.script(
-      { calls: [{ name: 'read_file', args: { path: 'README.md' } }], wait: 2 },
-      { text: 'In French, then: une petite boutique.', wait: 1 },
+  step('35. a steer that nothing read becomes the next prompt', async (world) => {
+    const { workbench, provider } = world;
+    const { chat } = workbench;
+    await provider.hold();
+    await provider.script(
+      { parts: [{ text: 'The last words ' }, { gate: true }, { text: 'of this turn.' }] },
+      { text: 'And now in French.' },
     );
-    await ask(world, 'Translate the README');
-    await chat.locator('.working').waitFor();
-    await chat.locator('#prompt').fill('Into French');
-    await chat.locator('#prompt').press('Control+Enter');
+    await workbench.ask('Say it');
+    await chat.getByText('The last words').waitFor();
+    await workbench.prompt.fill('In French');
+    await workbench.prompt.press('Control+Enter');
     await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
-    await chat.locator('.steer', { hasText: 'Into French' }).waitFor();
+    await provider.release();
+    await chat.getByText('And now in French.').waitFor();
+    await chat.locator('.queue').waitFor({ state: 'detached' });
+    assert.match((await provider.requests()).at(-1) ?? '', /In French/);
+    assert.match((await chat.locator('.turn').last().textContent()) ?? '', /In French.*And now in French\./s);
+  });
+
+  step('a steered prompt is read at the next step', async (world) => {
+    const { workbench, provider } = world;
+    const { chat } = workbench;
+    await provider.hold();
+    await provider.script(held({ calls: [{ name: 'read_file', args: { path: 'README.md' } }] }), {
+      text: 'In French, then: une petite boutique.',
+    });
+    await workbench.ask('Translate the README');
+    await chat.locator('.working').waitFor();
+    await workbench.prompt.fill('Into French');
+    await workbench.prompt.press('Control+Enter');
+    await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await provider.release();
     await chat.getByText('une petite boutique').waitFor();
-    assert.match((await world.provider.requests()).at(-1) ?? '', /Into French/);
-    await world.workbench.shot('36-steered');
-    await page.waitForTimeout(300);
-    assert.equal(await chat.locator('.queue').count(), 0);
+    await chat.locator('.steer', { hasText: 'Into French' }).filter({ hasText: 'Read' }).waitFor();
+    assert.match((await provider.requests()).at(-1) ?? '', /Into French/);
+    await workbench.shot('37-steered');
+    await chat.locator('.queue').waitFor({ state: 'detached' });
   });
 
   step('the model and the mode are picked natively, and the status menu has everything', async (world) => {
     const { chat, page } = world.workbench;
     await chat.locator('.picker.model').click();
     await page.locator('.quick-input-list .monaco-list-row').first().waitFor();
-    await page.waitForTimeout(500);
-    await world.workbench.shot('37-models');
+    await world.workbench.shot('38-models');
     await page.keyboard.press('Escape');
     await chat.locator('.picker.mode').click();
     await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Plan only' }).click();
     await chat.locator('.picker.mode', { hasText: 'Plan only' }).waitFor();
     await world.workbench.statusItem.click();
     await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Restart server' }).waitFor();
-    await page.waitForTimeout(500);
     await world.workbench.shot('38-menu');
     await page.keyboard.press('Escape');
   });
 
-  step('every theme, and narrow (39, 44)', async (world) => {
+  step('every theme', async (world) => {
     const { chat, page } = world.workbench;
     await chat.locator('.transcript').focus();
     await page.keyboard.press('Alt+ArrowUp');
@@ -226,7 +254,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
       await page.locator('.quick-input-widget input').first().fill(theme);
       await page.locator('.quick-input-list .monaco-list-row', { hasText: theme }).first().click();
       await page.locator(`.monaco-workbench.${THEME_CLASS[name]}`).first().waitFor();
-      await page.waitForTimeout(800);
+      await chat.locator(`body.${BODY_CLASS[name]}`).waitFor();
       await world.workbench.shot(`39-theme-${name}`);
     }
     assert.equal(await chat.locator('html').evaluate((root) => root.scrollWidth > window.innerWidth), false);
@@ -234,12 +262,12 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
 
   step('a crash is said, and the session comes back', async (world) => {
     const { chat } = world.workbench;
-    await world.killServer();
+    await world.signalServer('SIGKILL');
     await chat.getByText('Pilotfish restarted').waitFor();
     await chat.locator('.turn').first().waitFor();
     await world.workbench.shot('40-crashed');
     await world.provider.script({ text: 'Here again.' });
-    await ask(world, 'Still there?');
+    await world.workbench.ask('Still there?');
     await chat.getByText('Here again.').waitFor();
   });
 });

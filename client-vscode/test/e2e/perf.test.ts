@@ -1,4 +1,4 @@
-/** 28: ten thousand items open, scroll and stream without long tasks, measured in the browser. */
+/** Ten thousand items open, scroll and stream without long tasks, measured in the browser. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -79,7 +79,7 @@ describe('ten thousand items', () => {
     return (await spent()) - begun;
   }
 
-  test('open in less than 300 ms', async (context) => {
+  test('28. they open in less than 300 ms, and stream at less than 16 ms a frame', async (context) => {
     await show(browser.page, server.url, 'dark', START);
     const items = Array.from({ length: ITEMS }, (_, n) => item(n));
     await browser.page.evaluate((message) => Object.assign(window, { message }), loaded(items));
@@ -99,13 +99,11 @@ describe('ten thousand items', () => {
     context.diagnostic(`opened in ${Math.round(spent)} ms, ${rows} rows mounted`);
     assert.ok(rows <= 200, `${rows} rows are mounted`);
     assert.ok(spent < 300, `${spent} ms`);
-  });
 
-  test('stream at less than 16 ms a frame', async (context) => {
     const started: Update = { kind: 'turn_started', promptId: 'p', prompt: [{ type: 'text', text: 'Go on' }] };
     await say(browser.page, [updates([started], 1, 'live')]);
     const frames = 150;
-    const spent = await cost(() =>
+    const streamed = await cost(() =>
       browser.page.evaluate(async (count) => {
         let seq = 1;
         for (let frame = 0; frame < count; frame += 1) {
@@ -121,8 +119,8 @@ describe('ten thousand items', () => {
         }
       }, frames),
     );
-    context.diagnostic(`${(spent / frames).toFixed(1)} ms a frame`);
-    assert.ok(spent / frames < 16, `${spent / frames} ms`);
+    context.diagnostic(`${(streamed / frames).toFixed(1)} ms a frame`);
+    assert.ok(streamed / frames < 16, `${streamed / frames} ms`);
   });
 
   test('scroll to the very first row and back without long tasks, at most 600 mounted', async (context) => {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { say } from '../harness/page.ts';
+import { dress, say } from '../harness/page.ts';
 import { AT, EDIT_APPROVAL, SCENES, updates } from '../harness/scenes.ts';
 import { bareView, chunk, ENDED, OPEN, STARTED } from './support/bare.ts';
 
@@ -12,9 +12,10 @@ const TRAPS =
 bareView('access', (bare) => {
   test('39. in high contrast, light and dark, every control has a border', async () => {
     const { page } = bare;
-    for (const theme of ['hc-dark', 'hc-light'] as const) {
-      for (const [name, scene] of Object.entries(SCENES)) {
-        await bare.open(scene, theme);
+    for (const [name, scene] of Object.entries(SCENES)) {
+      await bare.open(scene);
+      for (const theme of ['hc-dark', 'hc-light'] as const) {
+        await dress(page, theme);
         const [bare_, all] = await page.evaluate(() => {
           const controls = [
             ...document.querySelectorAll<HTMLElement>('button, textarea, input, select, .card, .code'),
@@ -112,10 +113,11 @@ bareView('access', (bare) => {
 
   test('44. at 300, 400 and 800 px nothing scrolls sideways', async () => {
     const { page } = bare;
-    for (const width of [300, 400, 800]) {
-      await page.setViewportSize({ width, height: 700 });
-      for (const [name, scene] of Object.entries(SCENES)) {
-        await bare.open(scene);
+    for (const [name, scene] of Object.entries(SCENES)) {
+      await bare.open(scene);
+      for (const width of [300, 400, 800]) {
+        await page.setViewportSize({ width, height: 700 });
+        await say(page, []);
         const sideways = await page.evaluate(() =>
           ['html', 'body', '.app', '.transcript', '.dock', '.composer', '.welcome']
             .flatMap((selector) => [...document.querySelectorAll(selector)])

@@ -42,6 +42,14 @@ export async function serve(): Promise<{ url: string; close(): void }> {
 
 export async function show(page: Page, url: string, theme: Theme, messages: readonly ToView[]): Promise<void> {
   await page.goto(url);
+  await page.waitForFunction(() => window.posted.some((message) => message.type === 'ready'));
+  await dress(page, theme);
+  await page.evaluate(() => document.fonts.load('16px codicon'));
+  await say(page, messages);
+}
+
+/** The page in another theme. */
+export async function dress(page: Page, theme: Theme): Promise<void> {
   await page.evaluate((name) => {
     const kind =
       name === 'hc-dark'
@@ -54,10 +62,8 @@ export async function show(page: Page, url: string, theme: Theme, messages: read
   }, theme);
   await page.waitForFunction((name) => {
     const sheet = (document.getElementById('theme') as HTMLLinkElement | null)?.sheet;
-    return sheet?.href?.includes(`/${name}.css`) && window.posted.some((message) => message.type === 'ready');
+    return sheet?.href?.includes(`/${name}.css`);
   }, theme);
-  await page.evaluate(() => document.fonts.load('16px codicon'));
-  await say(page, messages);
 }
 
 /** Says these things in the host's place, and waits until each was heard and painted. */

@@ -32,7 +32,7 @@ export async function openBrowser(viewport = { width: 1280, height: 800 }): Prom
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   const page = context.pages()[0] ?? (await context.newPage());
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(45_000);
   return {
     context,
     page,
@@ -41,6 +41,37 @@ export async function openBrowser(viewport = { width: 1280, height: 800 }): Prom
       await rm(profile, { recursive: true, force: true });
     },
   };
+}
+
+/** Every notification and every text of our status item that was ever shown in this window, in order. */
+interface Seen {
+  toasts: string[];
+  statuses: string[];
+}
+
+declare global {
+  interface Window {
+    seen?: Seen;
+  }
+}
+
+/** Runs in the page before anything else of it. */
+function record(): void {
+  const seen: Seen = { toasts: [], statuses: [] };
+  window.seen = seen;
+  const known = new WeakMap<Element, number>();
+  const look = () => {
+    for (const toast of document.querySelectorAll('.notification-toast')) {
+      const text = toast.querySelector('.notification-list-item-message')?.textContent ?? '';
+      if (text === '') continue;
+      if (!known.has(toast)) known.set(toast, seen.toasts.push(text) - 1);
+      seen.toasts[known.get(toast) ?? 0] = text;
+    }
+    const status = document.querySelector('.statusbar-item[id^="pilotfish"]')?.textContent ?? '';
+    if (status !== '' && status !== seen.statuses.at(-1)) seen.statuses.push(status);
+  };
+  if (window.top === window)
+    new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true });
 }
 
 /** One window of VS Code. */
@@ -54,13 +85,57 @@ export class Workbench {
   }
 
   async open(folder: string): Promise<void> {
+    await this.page.addInitScript(record);
     await this.page.goto(`${this.url}/?folder=${encodeURIComponent(folder)}`);
     await this.page.waitForSelector('.monaco-workbench', { timeout: 60_000 });
     await this.statusItem.waitFor({ timeout: 60_000 });
   }
 
+  async reload(): Promise<void> {
+    await this.page.reload();
+    await this.statusItem.waitFor({ timeout: 60_000 });
+  }
+
   get chat(): FrameLocator {
     return this.page.frameLocator('iframe.webview.ready[name]').first().frameLocator('iframe#active-frame');
+  }
+
+  get prompt(): Locator {
+    return this.chat.locator('#prompt');
+  }
+
+  /** The first card, once it has been there long enough to be answered. */
+  get card(): Locator {
+    return this.chat.locator('.card.approval[data-hears]').first();
+  }
+
+  button(name: string): Locator {
+    return this.chat.getByRole('button', { name, exact: true });
+  }
+
+  /** Writes a prompt and sends it. */
+  async ask(text: string): Promise<void> {
+    await this.prompt.fill(text);
+    await this.prompt.press('Enter');
+  }
+
+  /** Until so many turns of the session have ended. */
+  async ended(turns: number): Promise<void> {
+    await this.chat
+      .locator('.turn-end')
+      .nth(turns - 1)
+      .waitFor({ timeout: 60_000 });
+  }
+
+  async showChat(): Promise<void> {
+    await this.command('Pilotfish: Open Chat');
+    await this.prompt.waitFor();
+  }
+
+  /** The whole side bar away. */
+  async hideChat(): Promise<void> {
+    await this.page.keyboard.press('Control+Alt+B');
+    await this.page.locator('.part.auxiliarybar').waitFor({ state: 'hidden' });
   }
 
   get toasts(): Locator {
@@ -71,8 +146,54 @@ export class Workbench {
     return this.toasts.filter({ hasText: text });
   }
 
+  /** A notification that has come to rest. */
+  async restingToast(text: string | RegExp): Promise<Locator> {
+    const toast = this.page.locator('.notification-toast.notification-fade-in-done').filter({ hasText: text });
+    await toast.waitFor({ timeout: 60_000 });
+    return toast;
+  }
+
+  async seen(): Promise<Seen> {
+    return this.page.evaluate(() => window.seen ?? { toasts: [], statuses: [] });
+  }
+
+  async forgetSeen(): Promise<void> {
+    await this.page.evaluate(() => Object.assign(window.seen ?? {}, { toasts: [], statuses: [] }));
+  }
+
   get statusItem(): Locator {
     return this.page.locator('.statusbar-item[id^="pilotfish"]').first();
+  }
+
+  /** The status item says it. */
+  async status(text: string): Promise<void> {
+    await this.statusItem.filter({ hasText: text }).waitFor({ timeout: 60_000 });
+  }
+
+  /** The number on the chat's container. */
+  get badge(): Locator {
+    return this.page.locator('.part.auxiliarybar .badge-content');
+  }
+
+  get lens(): Locator {
+    return this.page.locator('.codelens-decoration a');
+  }
+
+  /** A line of the editor in view. */
+  line(text: string): Locator {
+    return this.page.locator('.monaco-editor .view-line', { hasText: text }).first();
+  }
+
+  tab(text: string): Locator {
+    return this.page.locator('.tab', { hasText: text });
+  }
+
+  async tabs(): Promise<readonly string[]> {
+    return this.page.locator('.tabs-container .tab').evaluateAll((tabs) => tabs.map((tab) => tab.textContent ?? ''));
+  }
+
+  async quickPick(text: string): Promise<void> {
+    await this.page.locator('.quick-input-list .monaco-list-row', { hasText: text }).first().click();
   }
 
   /** From the palette; its list may be older than an extension that has just come up. */
@@ -102,9 +223,10 @@ export class Workbench {
       .waitFor();
     await this.page.keyboard.press('Enter');
     await this.page
-      .locator('.tab', { hasText: path.basename(name) })
+      .locator('.tab.active', { hasText: path.basename(name) })
       .first()
       .waitFor();
+    await this.page.locator('.monaco-editor .view-line').first().waitFor();
   }
 
   async shot(name: string): Promise<void> {

@@ -26,8 +26,18 @@ export interface Provider {
   script(...replies: Reply[]): Promise<void>;
   /** what the model was sent, as JSON text, newest last */
   requests(): Promise<string[]>;
+  /** replies wait at their gates from now on … */
+  hold(): Promise<void>;
+  /** … until now */
   release(): Promise<void>;
   stop(): void;
+}
+
+/** The same reply, which comes only when the provider is told to release it. */
+export function held(reply: Reply): Reply {
+  const { calls = [], text, ...rest } = reply;
+  const words = text === undefined ? [] : [{ text: Array.isArray(text) ? text.join('') : text }];
+  return { ...rest, parts: [{ gate: true }, ...words, ...calls.map((call) => ({ call }))] };
 }
 
 export async function startProvider(): Promise<Provider> {
@@ -52,6 +62,7 @@ export async function startProvider(): Promise<Provider> {
     script: async (...replies) => void (await send('_script', replies)),
     requests: async () =>
       ((await (await fetch(`${base}/_requests`)).json()) as unknown[]).map((one) => JSON.stringify(one)),
+    hold: async () => void (await send('_hold')),
     release: async () => void (await send('_release')),
     stop: () => endGroup(child),
   };

@@ -17,7 +17,7 @@ export function story(name: string, options: WorldOptions, tell: (step: Step) =>
     tell((title, run) => {
       count += 1;
       const shot = `failed-${name.replace(/\W+/g, '-')}-${count}`;
-      test(title, { timeout: 120_000 }, async (context) => {
+      test(title, { timeout: 240_000 }, async (context) => {
         if (failed || !world) {
           context.skip('an earlier step failed');
           return;

@@ -1,5 +1,6 @@
 /** Everything one e2e file needs: a workspace, the scripted provider, VS Code with our extension, and a browser. */
 
+import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -36,8 +37,10 @@ export interface World {
   vscode: Vscode;
   browser: Browser;
   workbench: Workbench;
-  /** the server's process ends as if it had crashed */
-  killServer(): Promise<void>;
+  /** the server's process is sent a signal: SIGKILL is a crash, SIGSTOP a server that hangs */
+  signalServer(signal: NodeJS.Signals): Promise<void>;
+  /** what the server keeps of the user's own settings, rules among them */
+  config(): Promise<string>;
   read(name: string): Promise<string>;
   write(name: string, text: string): Promise<void>;
   stop(): Promise<void>;
@@ -50,15 +53,24 @@ export interface WorldOptions {
   viewport?: { width: number; height: number };
 }
 
-/** Ends the servers that keep their sessions in this folder, and no others. */
-async function killServers(storage: string): Promise<void> {
+/** Only to the servers that keep their sessions in this folder. */
+async function signalServers(storage: string, signal: NodeJS.Signals): Promise<void> {
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
     const [command, environment] = await Promise.all(
       ['cmdline', 'environ'].map((name) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => '')),
     );
     if (command?.includes('\0serve') && environment?.includes(`PILOTFISH_STORAGE=${storage}\0`))
-      process.kill(Number(pid), 'SIGKILL');
+      process.kill(Number(pid), signal);
   }
+}
+
+/** What the extension wrote into its log about its own page. */
+async function violations(logs: string): Promise<readonly string[]> {
+  const names = await readdir(logs, { recursive: true }).catch(() => []);
+  const texts = names
+    .filter((name) => name.endsWith('Pilotfish.log'))
+    .map((name) => readFile(path.join(logs, name), 'utf8'));
+  return (await Promise.all(texts)).flatMap((text) => text.split('\n').filter((line) => line.includes('CSP:')));
 }
 
 export async function makeWorld(options: WorldOptions = {}): Promise<World> {
@@ -95,14 +107,17 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     vscode,
     browser,
     workbench,
-    killServer: async () => killServers(path.join(base, 'state')),
+    signalServer: (signal) => signalServers(path.join(base, 'state'), signal),
+    config: () => readFile(path.join(base, 'config.toml'), 'utf8').catch(() => ''),
     read: (name) => readFile(path.join(folder, name), 'utf8'),
     write: (name, text) => writeFile(path.join(folder, name), text),
     stop: async () => {
       await browser.close();
       provider.stop();
+      const found = await violations(path.join(vscode.home, 'user/logs'));
       await vscode.stop();
       await rm(base, { recursive: true, force: true });
+      assert.deepEqual(found, [], 'the chat’s page violated its policy');
     },
   };
 }
