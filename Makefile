@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CLIENT := client-vscode
 MODULES := $(CLIENT)/node_modules/.package-lock.json
-NPM_INSTALL := npm install --no-save --no-audit --no-fund --loglevel=error
+NPM_INSTALL := npm ci --no-audit --no-fund --loglevel=error
 
 .PHONY: demo test lint types contracts test-python test-client e2e bench chaos generate vsix clean
 
