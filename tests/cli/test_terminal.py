@@ -1,175 +1,238 @@
-"""`pilotfish run` as a person and as a script use it: a real process, a real pseudo-terminal, a scripted provider."""
+"""`pilotfish run` and `pilotfish chat` with a person at a real pseudo-terminal, and a scripted provider."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import pty
-import signal
-import sys
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.support.provider import Answer, Gate, Provider, Text, call, say, serve
 from tests.support.provider_script import Reply
+from tests.support.terminal import Terminal, terminal, work_folder
 
-RUN = ("-m", "pilotfish", "run", "go")
-
-
-class Terminal:
-    """A process on a pseudo-terminal: what it shows, and keys to press."""
-
-    def __init__(self, process: asyncio.subprocess.Process, master: int) -> None:
-        self.process = process
-        self.shown = ""
-        self._master = master
-        asyncio.get_running_loop().add_reader(master, self._read)
-
-    async def sees(self, text: str) -> None:
-        async with asyncio.timeout(60):
-            while text not in self.shown:
-                assert self.process.returncode is None or text in self.shown, self.shown
-                await asyncio.sleep(0.02)
-
-    def press(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
-
-    async def end(self) -> int:
-        async with asyncio.timeout(60):
-            return await self.process.wait()
-
-    def close(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._master)
-        os.close(self._master)
-
-    def _read(self) -> None:
-        try:
-            self.shown += os.read(self._master, 65_536).decode("utf-8", "replace")
-        except OSError:
-            asyncio.get_running_loop().remove_reader(self._master)
-
-
-def environment(tmp_path: Path, provider: Provider) -> dict[str, str]:
-    return {
-        **os.environ,
-        "PILOTFISH_MODEL": "openai-chat:scripted",
-        "PILOTFISH_BASE_URL": provider.openai_url,
-        "OPENAI_API_KEY": "test-key",
-        "PILOTFISH_STORAGE": str(tmp_path / "store"),
-        "PILOTFISH_CONFIG": str(tmp_path / "config.toml"),
-        "PILOTFISH_LOG": str(tmp_path / "log"),
-        "TERM": "xterm",
-        "COLUMNS": "200",
-    }
+KEYS = "[y]es · [s]ession · [a]lways · [n]o · [d]eny always · [e]dit › "
+CTRL_C = "\x03"
+CTRL_D = "\x04"
 
 
 @asynccontextmanager
-async def terminal(tmp_path: Path, *replies: Answer, trust: bool = True) -> AsyncGenerator[tuple[Terminal, Provider]]:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    async with serve(*replies) as provider:
-        master, slave = pty.openpty()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *RUN,
-            *(["--trust"] if trust else []),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=folder,
-            env=environment(tmp_path, provider),
-            start_new_session=True,
-        )
-        os.close(slave)
-        shown = Terminal(process, master)
-        try:
-            yield shown, provider
-        finally:
-            shown.close()
-            if process.returncode is None:
-                process.kill()
-                await asyncio.wait_for(process.wait(), 30.0)
+async def running(tmp_path: Path, *replies: Answer, **env: str) -> AsyncGenerator[tuple[Terminal, Provider]]:
+    async with (
+        serve(*replies) as provider,
+        terminal(tmp_path, "run", "go", "--trust", provider=provider, env=env) as screen,
+    ):
+        yield screen, provider
 
 
-async def piped(tmp_path: Path, *replies: Answer, arguments: tuple[str, ...] = ()) -> tuple[int, str, str]:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    async with serve(*replies) as provider:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *RUN,
-            *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=folder,
-            env=environment(tmp_path, provider),
-        )
-        out, err = await asyncio.wait_for(process.communicate(), 90)
-        return process.returncode or 0, out.decode(), err.decode()
+@asynccontextmanager
+async def chatting(tmp_path: Path, *replies: Answer) -> AsyncGenerator[tuple[Terminal, Provider]]:
+    async with serve(*replies) as provider, terminal(tmp_path, "chat", "--trust", provider=provider) as screen:
+        await screen.sees("\n› ")
+        yield screen, provider
 
 
 async def test_a_key_allows_a_command(tmp_path: Path) -> None:
-    async with terminal(tmp_path, call("bash", command="touch made"), say("it is made")) as (screen, _):
+    async with running(tmp_path, call("bash", command="touch made"), say("it is made")) as (screen, _):
         await screen.sees("Run touch made?")
-        await screen.sees("[y]es")
+        await screen.sees(KEYS)
         screen.press("y\n")
+        await screen.sees("✓")
         await screen.sees("it is made")
         assert await screen.end() == 0
         assert (tmp_path / "work" / "made").exists()
 
 
+async def test_nothing_but_our_own_words_is_shown(tmp_path: Path) -> None:
+    async with running(tmp_path, say("hello")) as (screen, _):
+        assert await screen.end() == 0
+        plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", screen.shown)
+        assert re.fullmatch(r"(?:. Thinking…(?: \d+ s)?)*hello\n[\d,]+ tokens\n", plain), screen.shown
+
+
 async def test_words_after_no_reach_the_model(tmp_path: Path) -> None:
-    async with terminal(tmp_path, call("bash", command="touch made"), say("as you wish")) as (screen, provider):
-        await screen.sees("[n]o")
+    async with running(tmp_path, call("bash", command="touch made"), say("as you wish")) as (screen, provider):
+        await screen.sees(KEYS)
         screen.press("n use another name\n")
         assert await screen.end() == 0
         assert "use another name" in str(provider.requests[1].body)
         assert not (tmp_path / "work" / "made").exists()
 
 
+async def test_always_shows_its_rule_first_and_is_not_asked_again(tmp_path: Path) -> None:
+    command = call("bash", command="touch made")
+    async with running(tmp_path, command, command, say("twice")) as (screen, _):
+        await screen.sees("a: Allow running exactly `touch made`, in this workspace")
+        await screen.sees(KEYS)
+        screen.press("a\n")
+        await screen.sees("twice")
+        assert await screen.end() == 0
+        assert screen.shown.count(KEYS) == 1
+    assert "touch made" in (tmp_path / "config.toml").read_text("utf-8")
+
+
+async def test_a_command_is_amended_on_the_line(tmp_path: Path) -> None:
+    async with running(tmp_path, call("bash", command="touch made"), say("done")) as (screen, provider):
+        await screen.sees(KEYS)
+        screen.press("e touch other\n")
+        assert await screen.end() == 0
+        assert "amended" in str(provider.requests[1].body)
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["other"]
+
+
+async def test_arguments_are_amended_in_the_persons_own_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        '#!/bin/sh\nif [ -e "$0.used" ]; then sed -i s/made/better/ "$1"; else echo no > "$1"; fi\n: > "$0.used"\n'
+    )
+    editor.chmod(0o755)
+    replies = (call("write_file", path="made", content="text\n"), say("done"))
+    async with running(tmp_path, *replies, EDITOR=str(editor)) as (screen, _):
+        await screen.sees("[e]dit › ")
+        screen.press("e\n")
+        await screen.sees("not the arguments as JSON; nothing has run")
+        await screen.sees("[e]dit › ")
+        screen.press("e\n")
+        assert await screen.end() == 0
+    assert (tmp_path / "work" / "better").read_text() == "text\n"
+
+
+async def test_what_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
+    command = call("bash", command="touch made")
+    async with running(tmp_path, Reply(parts=(Text("wait"), Gate(), *command.parts)), say("fine")) as (
+        screen,
+        provider,
+    ):
+        await screen.sees("wait")
+        screen.press("y\ny\n")
+        await asyncio.sleep(0.2)
+        provider.release()
+        await screen.sees(KEYS)
+        await asyncio.sleep(0.5)
+        assert not (tmp_path / "work" / "made").exists()
+        screen.press("n\n")
+        assert await screen.end() == 0
+        assert not (tmp_path / "work" / "made").exists()
+
+
+async def test_an_end_of_input_is_not_a_yes(tmp_path: Path) -> None:
+    async with running(tmp_path, call("bash", command="touch made"), say("fine")) as (screen, _):
+        await screen.sees(KEYS)
+        screen.press(CTRL_D)
+        await screen.sees("fine")
+        assert await screen.end() == 0
+        assert not (tmp_path / "work" / "made").exists()
+
+
 async def test_ctrl_c_stops_the_turn(tmp_path: Path) -> None:
-    async with terminal(tmp_path, Reply(parts=(Text("half an answer"), Gate()))) as (screen, _):
+    async with running(tmp_path, Reply(parts=(Text("half an answer"), Gate()))) as (screen, _):
         await screen.sees("half an answer")
-        screen.process.send_signal(signal.SIGINT)
+        screen.press(CTRL_C)
         await screen.sees("Stopped.")
         assert await screen.end() == 130
 
 
+async def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
+    async with running(tmp_path, call("bash", command="touch made")) as (screen, _):
+        await screen.sees(KEYS)
+        screen.press(CTRL_C)
+        assert await screen.end() == 130
+        assert not (tmp_path / "work" / "made").exists()
+
+
+async def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing_running(tmp_path: Path) -> None:
+    stubborn = "trap '' TERM INT; echo $$ > pid; echo started; while :; do sleep 0.1; done"
+    (tmp_path / "config.toml").write_text('mode = "auto"\nsandbox = "off"\n')
+    async with running(tmp_path, call("bash", command=stubborn)) as (screen, _):
+        await screen.sees("started")
+        screen.press(CTRL_C)
+        await screen.sees("Ctrl-C again to leave")
+        screen.press(CTRL_C)
+        assert await screen.end() == 130
+    pid = (tmp_path / "work" / "pid").read_text().strip()
+    async with asyncio.timeout(20):
+        while Path(f"/proc/{pid}/environ").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+            await asyncio.sleep(0.05)
+
+
 async def test_a_new_folder_is_asked_about_once_and_remembered(tmp_path: Path) -> None:
-    async with terminal(tmp_path, say("hello"), trust=False) as (screen, _):
-        await screen.sees("[t]rust this folder")
-        screen.press("t\n")
-        await screen.sees("hello")
-        assert await screen.end() == 0
+    async with serve(say("hello"), say("again")) as provider:
+        async with terminal(tmp_path, "run", "go", provider=provider) as screen:
+            await screen.sees("[r]ead only › ")
+            screen.press("what?\n")
+            await screen.sees("[r]ead only › ")
+            screen.press("t\n")
+            await screen.sees("hello")
+            assert await screen.end() == 0
+        async with terminal(tmp_path, "run", "go", provider=provider) as screen:
+            await screen.sees("again")
+            assert await screen.end() == 0
+            assert "Trust" not in screen.shown
     assert "trusted = true" in (tmp_path / "config.toml").read_text("utf-8")
 
 
-async def test_piped_output_is_the_answer_alone(tmp_path: Path) -> None:
-    code, out, _ = await piped(tmp_path, say("plain ", "words"), arguments=("--trust",))
-    assert (code, out) == (0, "plain words\n")
+async def test_a_question_of_the_agent_is_answered_by_number(tmp_path: Path) -> None:
+    question = call("ask_user", question="Which one?", options=["the red", "the blue"])
+    async with running(tmp_path, question, say("good")) as (screen, provider):
+        await screen.sees("2. the blue")
+        await screen.sees("› ")
+        screen.press("2\n")
+        assert await screen.end() == 0
+        assert "the blue" in str(provider.requests[1].messages[-1])
 
 
-async def test_json_is_one_update_a_line_with_a_seq_that_counts(tmp_path: Path) -> None:
-    code, out, _ = await piped(tmp_path, say("hi"), arguments=("--json", "--trust"))
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert code == 0
-    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
-    assert lines[-1]["update"]["kind"] == "turn_ended"
+async def test_a_conversation_goes_on_with_its_commands(tmp_path: Path) -> None:
+    (work_folder(tmp_path) / "a.txt").write_text("old\n")
+    edit = call("update_file", path="a.txt", edits=[{"old_string": "old", "new_string": "new"}])
+    async with chatting(tmp_path, edit, say("edited"), say("hello again")) as (screen, provider):
+        for keys, told in (
+            ("/help\n", "/undo and /redo"),
+            ("/nonsense\n", "There is no /nonsense"),
+            ("/mode bold\n", "none of ask, plan, edit, auto"),
+            ("/mode edit\n", "openai-chat:scripted · edit"),
+            ("change it\n", "edited"),
+            ("/undo\n", "Put back: a.txt"),
+            ("/redo\n", "Done again: a.txt"),
+            ("/new\n", "A fresh session."),
+        ):
+            screen.press(keys)
+            await screen.sees(told)
+            await screen.sees("\n› ")
+        assert (tmp_path / "work" / "a.txt").read_text() == "new\n"
+        screen.press("line one\nline two\n\nline four\n")  # a paste is one prompt
+        await screen.sees("hello again")
+        assert provider.requests[-1].messages[-1]["content"][0]["text"] == "line one\nline two\n\nline four"
+        assert "change it" not in str(provider.requests[-1].messages)
+        await screen.sees("\n› ")
+        screen.press(CTRL_D)
+        assert await screen.end() == 0
 
 
-async def test_with_nobody_there_a_question_is_a_refusal_with_its_reason(tmp_path: Path) -> None:
-    code, _, err = await piped(tmp_path, call("bash", command="touch made"), say("could not"), arguments=("--trust",))
-    assert code == 0
-    assert "Not asked, so not allowed: Run touch made" in err
-    assert not (tmp_path / "work" / "made").exists()
+async def test_ctrl_c_in_a_conversation_stops_the_turn_and_not_the_conversation(tmp_path: Path) -> None:
+    async with chatting(tmp_path, Reply(parts=(Text("half"), Gate())), say("whole")) as (screen, _):
+        screen.press("go\n")
+        await screen.sees("half")
+        screen.press(CTRL_C)
+        await screen.sees("Stopped.")
+        await screen.sees("\n› ")
+        screen.press("again\n")
+        await screen.sees("whole")
+        await screen.sees("\n› ")
+        screen.press(CTRL_C)
+        assert await screen.end() == 130
+        assert "Traceback" not in screen.shown
 
 
-async def test_a_failed_turn_has_its_exit_code_and_says_what_to_do(tmp_path: Path) -> None:
+async def test_a_model_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None:
     from tests.support.provider import fails
 
-    code, _, err = await piped(tmp_path, fails("authentication"), arguments=("--trust",))
-    assert code == 1
-    assert "key" in err
+    async with chatting(tmp_path, fails("authentication"), say("better now")) as (screen, _):
+        screen.press("go\n")
+        await screen.sees("key")
+        await screen.sees("\n› ")
+        screen.press("again\n")
+        await screen.sees("better now")
+        await screen.sees("\n› ")
+        screen.press("/exit\n")
+        assert await screen.end() == 0

@@ -38,7 +38,7 @@ FolderOption = Annotated[
 def run() -> int:
     """Run the command line. Errors that a person can act on are one line, not a traceback."""
     try:
-        returned: object = app(standalone_mode=False)
+        returned: object = app(standalone_mode=False, prog_name="pilotfish")
     except typer.Exit as done:
         return done.exit_code
     except typer.Abort:
@@ -92,7 +92,10 @@ def acp() -> int:
 
 @app.command(name="run")
 def run_prompt(
-    prompt: Annotated[str | None, typer.Argument(help="What to do. `-` or nothing: read standard input.")] = None,
+    prompt: Annotated[
+        list[str] | None,
+        typer.Argument(help="What to do. What is piped in is added to it; `-` waits for it.", metavar="[PROMPT]..."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every update as one line of JSON.")] = False,
     model: ModelOption = None,
     mode: ModeOption = None,
@@ -105,10 +108,10 @@ def run_prompt(
 
     Exit codes: 0 done, 1 failed, 2 wrong use, 3 iteration limit, 4 answer cut off, 5 budget, 6 refused, 130 cancelled.
     """
-    from pilotfish.cli.headless import Wish, run_once
+    from pilotfish.cli.headless import Wish, run_once, whole_prompt
 
-    text = sys.stdin.read() if prompt in (None, "-") and not sys.stdin.isatty() else prompt
-    if not text or text == "-":
+    text = whole_prompt(prompt or ())
+    if not text:
         raise typer.BadParameter("say what to do, or send it on standard input", param_hint="PROMPT")
     wish = Wish(folder, model, mode, session, newest=continue_, json=json, trust=trust)
     return _finish(run_once(wish, text))

@@ -19,6 +19,8 @@ from pilotfish import __version__
 from pilotfish.errors import PilotfishError, TurnError
 from pilotfish.settings import config_path, load_user
 
+ANSWER_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -34,7 +36,8 @@ async def examine() -> int:
     failed = False
     for check in CHECKS:
         try:
-            finding = await check()
+            with console.status(f"Looking at {check.__name__.lstrip('_')}…"):
+                finding = await check()
         except Exception as error:
             finding = Finding(check.__name__.lstrip("_"), good=False, words=f"{type(error).__name__}: {error}")
         failed |= not finding.good
@@ -120,7 +123,7 @@ async def _model() -> Finding:
 
     settings = load_user().settings
     try:
-        models.resolve(settings.model, settings, {})
+        address = str(getattr(models.resolve(settings.model, settings, {}), "base_url", None) or "")
     except TurnError as error:
         return Finding("model", good=False, words=f"{settings.model}: {error}", remedy=error.remedy)
     finally:
@@ -132,7 +135,24 @@ async def _model() -> Finding:
     known = found.get(settings.model)
     if known is not None and not known.available:
         return Finding("model", good=False, words=f"{settings.model}: {known.reason}", remedy="Check key and address.")
-    return Finding("model", good=True, words=settings.model)
+    if address and (silence := await _silence(address)):
+        remedy = "Check the network, the proxy and baseUrl; start the server, if it is one of this machine."
+        return Finding(
+            "model", good=False, words=f"{settings.model}: {address} does not answer: {silence}", remedy=remedy
+        )
+    return Finding("model", good=True, words=settings.model + (f" at {address}, which answers" if address else ""))
+
+
+async def _silence(address: str) -> str | None:
+    """Why nobody answers at an address; None: somebody does. Nothing but the question itself is sent, no key."""
+    import httpx2
+
+    try:
+        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS) as client:
+            await client.get(f"{address.rstrip('/')}/models")
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return str(error) or type(error).__name__
+    return None
 
 
 async def _keys() -> Finding:

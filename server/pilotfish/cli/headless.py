@@ -1,35 +1,29 @@
-"""`pilotfish run` and `pilotfish chat`: the engine in a terminal, with the terminal as its face."""
+"""`pilotfish run` and `pilotfish chat`: the engine in a terminal."""
 
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
-import shlex
+import re
+import select
 import signal
-import subprocess
+import stat
 import sys
-import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
 
-import orjson
-
-from pilotfish.cli.screen import Lines, Screen
+from pilotfish.cli.face import TerminalFace
 from pilotfish.core.records import StopReason
 from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
 from pilotfish.engine.orchestrator import Outcome
-from pilotfish.engine.ports import Answer, OptionId, Question, Told
-from pilotfish.errors import BadRequest, TurnError, UnknownSession
-from pilotfish.protocol import present, wire
+from pilotfish.errors import BadRequest, PilotfishError, TurnError, UnknownSession
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
-from pilotfish.workspace.port import Editor, NoEditor
+from pilotfish.workspace.processes import kill_everything
 
 EXIT_CODES: dict[StopReason, int] = {
     "end_turn": 0,
@@ -40,7 +34,15 @@ EXIT_CODES: dict[StopReason, int] = {
     "refusal": 6,
     "cancelled": 130,
 }
-KEYS: dict[str, OptionId] = {"y": "allow_once", "s": "allow_session", "a": "allow_always", "n": "reject"}
+PIPE_SECONDS = 1.0
+"""how long a pipe beside a prompt is given to say something; it may be nobody's"""
+HELP = """/undo and /redo  put back what the last turn changed, and do it again
+/mode MODE       ask, plan, edit or auto
+/model MODEL     another model for this session
+/compact         replace the older part of the conversation by a summary
+/new             a fresh session
+/exit            leave (or Ctrl-D); Ctrl-C stops a turn
+Everything else is said to the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,120 +56,6 @@ class Wish:
     newest: bool
     json: bool
     trust: bool
-
-
-class TerminalFace:
-    """A person at a terminal, or nobody: then questions are refused and said so."""
-
-    def __init__(self, *, json: bool) -> None:
-        self.screen = Screen()
-        self.lines = Lines()
-        self.present = sys.stdin.isatty()
-        self.live: Live | None = None
-        self._json = json
-        self._asking = asyncio.Lock()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-
-    @property
-    def editor(self) -> Editor:
-        return NoEditor()
-
-    @property
-    def keeps_up(self) -> bool:
-        return True
-
-    async def room(self) -> None:
-        return
-
-    def tell(self, told: Told) -> None:
-        if not self._json:
-            self.screen.show(told.record)
-            return
-        session = self.live.session_of(told.session_id) if self.live else None
-        update = present.update(told.record, wire_session(session) if session else None)
-        if update is not None:
-            line = wire.UpdateParams(session_id=told.session_id, turn_id=told.turn_id, seq=told.seq, update=update)
-            sys.stdout.write(line.model_dump_json(by_alias=True, exclude_none=True) + "\n")
-            sys.stdout.flush()
-
-    def ask(self, question: Question) -> None:
-        self._tasks[question.approval_id] = asyncio.get_running_loop().create_task(self._ask(question))
-
-    def resolved(self, question: Question, option_id: str, by: str) -> None:
-        del option_id, by
-        if (task := self._tasks.pop(question.approval_id, None)) and task is not asyncio.current_task():
-            task.cancel()
-
-    async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        del session_id, turn_id
-        if not self.present:
-            return None
-        async with self._asking:
-            self.screen.line(visible(question), "bold")
-            for number, option in enumerate(options, 1):
-                self.screen.line(f"  {number}. {visible(option)}")
-            answer = await self.lines.read("› ")
-        if answer and answer.isdecimal() and 1 <= int(answer) <= len(options):
-            return options[int(answer) - 1]
-        return answer or None
-
-    async def _ask(self, question: Question) -> None:
-        if self.live is None:
-            return
-        if not self.present:
-            self.screen.line(f"Not asked, so not allowed: {visible(question.call.title)} ({question.reason})", "yellow")
-            self.live.answer(question.approval_id, None)
-            return
-        async with self._asking:
-            self._show(question)
-            self.live.answer(question.approval_id, await self._choose(question))
-
-    def _show(self, question: Question) -> None:
-        self.screen.line(f"{visible(question.call.title)}? ({question.reason})", "bold yellow")
-        preview = question.preview
-        for file in preview.files:
-            before, after = (file.before or "").splitlines(True), (file.after or "").splitlines(True)
-            name = file.path.name
-            self.screen.diff("".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")))
-        if preview.kind == "command":
-            self.screen.line(f"  $ {visible(preview.command)}", "bold")
-            self.screen.line(f"  in {visible(preview.cwd)}", "dim")
-        for line in question.parsed:
-            self.screen.line(f"  {visible(line)}", "dim")
-
-    async def _choose(self, question: Question) -> Answer | None:
-        offered = {option.id: option for option in question.options}
-        words = ["[y]es"]
-        words += [f"[{key}] {offered[KEYS[key]].label.lower()}" for key in ("s", "a") if KEYS[key] in offered]
-        words += ["[n]o", *(["[e]dit"] if question.amendable else [])]
-        while True:
-            line = await self.lines.read(f"  {' · '.join(words)} › ")
-            if line is None:
-                return None
-            key, _, rest = line.strip().partition(" ")
-            if key == "e" and question.amendable:
-                if (args := await asyncio.to_thread(amend, dict(question.call.args))) is not None:
-                    return Answer(option_id="allow_once", args=args, by="terminal")
-            elif (chosen := KEYS.get(key)) is not None and chosen in offered:
-                if (rule := offered[chosen].rule) and key == "a":
-                    self.screen.line(f"  Rule: {visible(rule)}", "dim")
-                return Answer(option_id=chosen, feedback=rest or None, by="terminal")
-            else:
-                self.screen.line("  y, s, a, n or e; words after n go to the model.", "dim")
-
-
-def amend(args: dict[str, object]) -> dict[str, object] | None:
-    """Let the person change the arguments in their own editor. None: nothing usable came back."""
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.NamedTemporaryFile("w+", suffix=".json", encoding="utf-8") as file:
-        file.write(orjson.dumps(args, option=orjson.OPT_INDENT_2).decode())
-        file.flush()
-        try:
-            subprocess.run([*editor, file.name], check=True)
-            changed: object = orjson.loads(Path(file.name).read_bytes())
-        except (OSError, ValueError, subprocess.CalledProcessError):
-            return None
-    return cast("dict[str, object]", changed) if isinstance(changed, dict) else None
 
 
 @asynccontextmanager
@@ -185,7 +73,30 @@ async def engine(wish: Wish) -> AsyncGenerator[tuple[Live, TerminalFace, str]]:
         await _settle_trust(live, face, wish)
         yield live, face, await _session(live, wish)
     finally:
+        face.screen.leave()
         await live.aclose()
+
+
+def whole_prompt(words: Sequence[str]) -> str:
+    """What to do: the words of the command line, and what is piped in beside or instead of them."""
+    said = " ".join(word for word in words if word != "-")
+    piped = ""
+    if not sys.stdin.isatty() and (not said or "-" in words or _says_something()):
+        piped = sys.stdin.buffer.read().decode("utf-8", "replace")
+    return "\n\n".join(part for part in (said, piped.strip("\n")) if part.strip())
+
+
+def _says_something() -> bool:
+    """Whether there is something on standard input. A pipe may be one that nobody writes to or closes."""
+    kind = os.fstat(0).st_mode
+    if stat.S_ISREG(kind):
+        return True
+    if not stat.S_ISFIFO(kind) and not stat.S_ISSOCK(kind):
+        return False
+    if select.select([0], [], [], PIPE_SECONDS)[0]:
+        return True
+    sys.stderr.write("pilotfish: standard input is silent and is not read; `-` waits for it\n")
+    return False
 
 
 async def run_once(wish: Wish, text: str) -> int:
@@ -197,38 +108,55 @@ async def run_once(wish: Wish, text: str) -> int:
 
 
 async def converse(wish: Wish) -> int:
-    async with engine(wish) as (live, face, session_id):
-        face.screen.line(f"pilotfish · {live.settings.model} · /undo /mode /model /exit", "dim")
-        while (line := await face.lines.read("\n› ")) is not None:
-            match line.split():
-                case []:
-                    continue
-                case ["/exit" | "/quit"]:
-                    break
-                case ["/undo"]:
-                    undone = await live.undo(session_id)
-                    names = ", ".join(change.path.name for change in undone.changes) or "nothing"
-                    face.screen.line(f"Put back: {names}", "cyan")
-                    for path, why in undone.refused:
-                        face.screen.line(f"Left alone: {path.name}: {why}", "yellow")
-                case ["/mode", mode]:
-                    await _configure(live, face, session_id, mode=mode)
-                case ["/model", model]:
-                    await _configure(live, face, session_id, model=model)
-                case _:
-                    await _turn(live, face, session_id, line)
+    async with engine(wish) as (live, face, first):
+        session = await live.session(first)
+        session_id = session.id
+        face.screen.line(f"pilotfish · {session.model} · {session.mode} · /help", "dim")
+        while (text := await face.lines.read_all("\n› ")) is not None:
+            words = text.split()
+            if not words:
+                continue
+            if words in (["/exit"], ["/quit"]):
+                break
+            try:
+                if words == ["/new"]:
+                    session_id = (await live.new(str(wish.folder))).id
+                    face.screen.line("A fresh session.", "cyan")
+                elif not await _command(live, face, session_id, words):
+                    await _turn(live, face, session_id, text)
+            except PilotfishError as error:
+                face.screen.line(f"{error} {getattr(error, 'remedy', '')}".rstrip(), "red")
     return 0
 
 
-async def _configure(
-    live: Live, face: TerminalFace, session_id: str, *, model: str | None = None, mode: str | None = None
-) -> None:
-    try:
-        session = await live.configure(session_id, model=model, mode=mode)
-    except BadRequest as error:
-        face.screen.line(str(error), "red")
-    else:
-        face.screen.line(f"{session.model} · {session.mode}", "cyan")
+async def _command(live: Live, face: TerminalFace, session_id: str, words: Sequence[str]) -> bool:
+    """What begins with a slash. False: it is said to the agent."""
+    match list(words):
+        case ["/help"]:
+            face.screen.line(HELP, "cyan")
+        case ["/undo" | "/redo" as command]:
+            done = await (live.undo if command == "/undo" else live.redo)(session_id)
+            names = ", ".join(change.path.name for change in done.changes) or "nothing"
+            face.screen.line(f"{'Put back' if command == '/undo' else 'Done again'}: {visible(names)}", "cyan")
+            for path, why in done.refused:
+                face.screen.line(visible(f"Left alone: {path.name}: {why}"), "yellow")
+        case ["/compact"]:
+            done = await live.compact(session_id)
+            face.screen.line("Summarised." if done else "There is nothing to summarise yet.", "cyan")
+        case ["/mode", mode]:
+            session = await live.configure(session_id, mode=mode)
+            face.screen.line(f"{session.model} · {session.mode}", "cyan")
+        case ["/model", model]:
+            session = await live.configure(session_id, model=model)
+            face.screen.line(f"{session.model} · {session.mode}", "cyan")
+        case ["/mode" | "/model"]:
+            session = await live.session(session_id)
+            face.screen.line(f"{session.model} · {session.mode}", "cyan")
+        case [command] if re.fullmatch(r"/[a-z]+", command):
+            face.screen.line(f"There is no {command}; /help says what there is.", "yellow")
+        case _:
+            return False
+    return True
 
 
 async def _turn(live: Live, face: TerminalFace, session_id: str, text: str) -> Outcome:
@@ -238,8 +166,12 @@ async def _turn(live: Live, face: TerminalFace, session_id: str, text: str) -> O
 
     def interrupted() -> None:
         nonlocal presses
+        if face.lends_terminal:
+            return  # the key was for the person's editor
         presses += 1
+        face.screen.leave()
         if presses > 1:
+            kill_everything()
             os._exit(130)
         face.screen.line("Stopping… (Ctrl-C again to leave)", "yellow")
         stopping.append(loop.create_task(live.cancel(session_id)))
@@ -264,22 +196,30 @@ async def _settle_trust(live: Live, face: TerminalFace, wish: Wish) -> None:
         return
     face.screen.line(f"Trust {visible(str(wish.folder))}? The agent may then read its rules and, with your", "bold")
     face.screen.line("permission, change files and run commands in it.", "bold")
-    answer = await face.lines.read("  [t]rust this folder · [r]ead only › ")
-    if answer is not None and answer.strip()[:1] in ("t", "r"):
-        live.book.trust(wish.folder, answer.strip()[:1] == "t")
+    while (answer := await face.lines.read("  [t]rust this folder · [r]ead only › ")) is not None:
+        if (key := answer.strip()[:1].lower()) in ("t", "r"):
+            live.book.trust(wish.folder, key == "t")
+            return
 
 
 async def _session(live: Live, wish: Wish) -> str:
     if wish.session is not None:
-        return await find_session(live, wish.session)
+        return await _configured(live, await find_session(live, wish.session), wish)
     if wish.newest:
         listed = await live.list(str(wish.folder), limit=1)
         if listed.sessions:
-            return listed.sessions[0].id
+            return await _configured(live, listed.sessions[0].id, wish)
     try:
         return (await live.new(str(wish.folder))).id
     except BadRequest as error:
         raise TurnError(str(error), remedy="") from error
+
+
+async def _configured(live: Live, session_id: str, wish: Wish) -> str:
+    """An old session, with the model and mode that were asked for now."""
+    if wish.model or wish.mode:
+        await live.configure(session_id, model=wish.model, mode=wish.mode)
+    return session_id
 
 
 async def find_session(live: Live, beginning: str) -> str:
@@ -295,30 +235,3 @@ async def find_session(live: Live, beginning: str) -> str:
     if beginning in found or len(found) == 1:
         return beginning if beginning in found else found[0]
     raise UnknownSession(f"{'Several sessions begin' if found else 'No session begins'} with {beginning!r}.")
-
-
-def wire_session(session: object) -> wire.Session:
-    from pilotfish.engine.ports import Session
-
-    if not isinstance(session, Session):
-        raise TypeError("not a session")
-    return wire.Session(
-        id=session.id,
-        title=session.title,
-        workspace_folder=Path(session.workspace_folder).as_uri() if session.workspace_folder else None,
-        model=session.model,
-        mode=_MODES[session.mode],
-        created_at=present.moment(session.created_at) or "",
-        updated_at=present.moment(session.updated_at) or "",
-        turns=session.turns,
-        busy=session.busy,
-        usage=present.usage(session.usage),
-    )
-
-
-_MODES: dict[str, Literal["ask", "plan", "edit", "auto"]] = {
-    "ask": "ask",
-    "plan": "plan",
-    "edit": "edit",
-    "auto": "auto",
-}

@@ -5,15 +5,13 @@ Control and bidirectional characters of a model, a file or a command are shown e
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from collections.abc import Mapping
 
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from pilotfish.cli.keyboard import Spinner
 from pilotfish.core.messages import CallStatus, CanonicalToolCall
 from pilotfish.core.records import (
     ChunkRecord,
@@ -22,10 +20,11 @@ from pilotfish.core.records import (
     NoticeRecord,
     PlanRecord,
     Record,
+    StateRecord,
     ToolCallRecord,
     TurnEndRecord,
 )
-from pilotfish.core.visible import visible
+from pilotfish.core.visible import one_line, visible
 
 GLYPHS: Mapping[CallStatus, tuple[str, str]] = {
     CallStatus.COMPLETED: ("✓", "green"),
@@ -48,6 +47,7 @@ class Screen:
     def __init__(self) -> None:
         self.out = Console(highlight=False, soft_wrap=True)
         self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.spinner = Spinner(self.err)
         self._inside: str | None = None
 
     def show(self, record: Record) -> None:
@@ -71,6 +71,9 @@ class Screen:
                     self.line(f"  {mark} {visible(entry.content)}", "dim")
             case CompactionRecord(before=before, after=after):
                 self.line(f"The conversation was summarised: {before:,} → {after:,} tokens.", "cyan")
+            case StateRecord(state="assistant"):
+                self.leave()
+                self.spinner.start("Thinking…")
             case TurnEndRecord() as end:
                 self._end(end)
             case _:
@@ -83,30 +86,37 @@ class Screen:
     def diff(self, text: str) -> None:
         self.leave()
         if self.err.is_terminal:
-            self.err.print(Syntax(visible(text), "diff", theme="ansi_dark", background_color="default"))
+            self.err.print(Syntax(readable(text), "diff", theme="ansi_dark", background_color="default"))
         else:
-            self.err.print(Text(visible(text)))
+            self.err.print(Text(readable(text)))
 
     def leave(self) -> None:
         """End the line that is being written."""
+        self.spinner.stop()
         if self._inside is not None:
             (self.out if self._inside_out else self.err).print()
             self._inside = None
 
     def _piece(self, item: str, text: str, console: Console, style: str | None) -> None:
+        self.spinner.stop()
         if self._inside != item:
             self.leave()
             self._inside, self._inside_out = item, console is self.out
-        shown = visible(text) if console.is_terminal else text
+        shown = readable(text) if console.is_terminal else text
         console.print(Text(shown, style=style or ""), end="")
 
     def _call(self, call: CanonicalToolCall) -> None:
+        if call.name == "update_plan" and call.status is CallStatus.COMPLETED:
+            return  # the plan itself has been shown
         if call.status in GLYPHS:
             glyph, colour = GLYPHS[call.status]
             took = f"  {call.duration_ms / 1000:.1f}s" if call.duration_ms is not None else ""
             why = f": {visible(call.error.splitlines()[0])}" if call.error else ""
             self.leave()
             self.err.print(Text.assemble((f"{glyph} ", colour), visible(call.title), (f"{took}{why}", "dim")))
+        elif call.status is CallStatus.IN_PROGRESS:
+            self.leave()
+            self.spinner.start(one_line(call.title))
 
     def _end(self, end: TurnEndRecord) -> None:
         self.leave()
@@ -120,29 +130,6 @@ class Screen:
             self.line(f"{tokens:,} tokens{cost}", "dim")
 
 
-class Lines:
-    """Lines of standard input, without blocking the event loop: a wait for one can be cancelled."""
-
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._closed = False
-
-    async def read(self, prompt: str) -> str | None:
-        """One line; None at the end of input."""
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-        loop = asyncio.get_running_loop()
-        while b"\n" not in self._buffer and not self._closed:
-            ready = asyncio.Event()
-            loop.add_reader(0, ready.set)
-            try:
-                await ready.wait()
-            finally:
-                loop.remove_reader(0)
-            data = os.read(0, 65_536)
-            self._closed = not data
-            self._buffer += data
-        if not self._buffer:
-            return None
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line.decode("utf-8", "replace").rstrip("\r")
+def readable(text: str) -> str:
+    """Several lines for a terminal: what could move the cursor or hide is written out, and tabs stay."""
+    return "\t".join(map(visible, text.split("\t")))

@@ -14,7 +14,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from pilotfish.cli.headless import TerminalFace, find_session
+from pilotfish.cli.face import TerminalFace
+from pilotfish.cli.headless import find_session
 from pilotfish.core.approvals import verify as verify_chain
 from pilotfish.core.records import ApprovalRecord
 from pilotfish.core.visible import visible

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterable, Mapping
 from functools import cache
 from typing import Any, cast
 
+import pydantic_ai
 from pydantic_ai import Agent, RunContext, Tool, ToolDenied, ToolFailed
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.capabilities.abstract import WrapToolExecuteHandler
@@ -34,6 +35,8 @@ from pilotfish.engine.mcp import foreign_tool
 from pilotfish.engine.orchestrator import RequestOrchestrator
 from pilotfish.tools import TOOLS
 from pilotfish.tools.tool import Tool as PilotfishTool
+
+pydantic_ai.BANNER_ENABLED = False  # a terminal, and a coding agent's pipe, show our words and nobody else's
 
 Context = RunContext[RequestOrchestrator]
 

@@ -1,0 +1,189 @@
+"""The terminal as the engine's face: it shows what happens and asks the person, where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import orjson
+
+from pilotfish.cli.keyboard import Lines
+from pilotfish.cli.screen import Screen
+from pilotfish.core.visible import visible
+from pilotfish.engine.live import Live
+from pilotfish.engine.ports import Answer, OptionId, Question, Session, Told
+from pilotfish.protocol import present, wire
+from pilotfish.workspace.port import Editor, NoEditor
+
+KEYS: Mapping[str, OptionId] = {
+    "y": "allow_once",
+    "s": "allow_session",
+    "a": "allow_always",
+    "n": "reject",
+    "d": "reject_always",
+}
+
+
+class TerminalFace:
+    """A person at a terminal, or nobody: then questions are refused and said so."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.screen = Screen()
+        self.lines = Lines()
+        self.present = sys.stdin.isatty()
+        self.live: Live | None = None
+        self.lends_terminal = False
+        """the person's own editor has the terminal, and its keys"""
+        self._json = json
+        self._asking = asyncio.Lock()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def editor(self) -> Editor:
+        return NoEditor()
+
+    @property
+    def keeps_up(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        return
+
+    def tell(self, told: Told) -> None:
+        if not self._json:
+            self.screen.show(told.record)
+            return
+        session = self.live.session_of(told.session_id) if self.live else None
+        update = present.update(told.record, _wire_session(session) if session else None)
+        if update is not None:
+            line = wire.UpdateParams(session_id=told.session_id, turn_id=told.turn_id, seq=told.seq, update=update)
+            sys.stdout.write(line.model_dump_json(by_alias=True, exclude_none=True) + "\n")
+            sys.stdout.flush()
+
+    def ask(self, question: Question) -> None:
+        self._tasks[question.approval_id] = asyncio.get_running_loop().create_task(self._ask(question))
+
+    def resolved(self, question: Question, option_id: str, by: str) -> None:
+        del option_id, by
+        if (task := self._tasks.pop(question.approval_id, None)) and task is not asyncio.current_task():
+            task.cancel()
+
+    async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        del session_id, turn_id
+        if not self.present:
+            return None
+        async with self._asking:
+            self.screen.line(visible(question), "bold")
+            for number, option in enumerate(options, 1):
+                self.screen.line(f"  {number}. {visible(option)}")
+            self.lines.forget()
+            answer = await self.lines.read("› ")
+        if answer and answer.isdecimal() and 1 <= int(answer) <= len(options):
+            return options[int(answer) - 1]
+        return answer or None
+
+    async def _ask(self, question: Question) -> None:
+        if self.live is None:
+            return
+        if not self.present:
+            self.screen.line(f"Not asked, so not allowed: {visible(question.call.title)} ({question.reason})", "yellow")
+            self.live.answer(question.approval_id, None)
+            return
+        async with self._asking:
+            self._show(question)
+            self.live.answer(question.approval_id, await self._choose(question))
+
+    def _show(self, question: Question) -> None:
+        self.screen.line(f"{visible(question.call.title)}? ({question.reason})", "bold yellow")
+        preview = question.preview
+        for file in preview.files:
+            before, after = (file.before or "").splitlines(True), (file.after or "").splitlines(True)
+            name = file.path.name
+            self.screen.diff("".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")))
+        if preview.kind == "command":
+            self.screen.line(f"  $ {visible(preview.command)}", "bold")
+            self.screen.line(f"  in {visible(preview.cwd)}", "dim")
+        elif preview.kind == "text":
+            self.screen.line(f"  {visible(preview.text)}")
+        for line in question.parsed:
+            self.screen.line(f"  {visible(line)}", "dim")
+
+    async def _choose(self, question: Question) -> Answer | None:
+        offered = {option.id: option for option in question.options}
+        for key, chosen in KEYS.items():
+            # Seen before it is chosen: what would be allowed or denied from now on.
+            if chosen in offered and (rule := offered[chosen].rule):
+                self.screen.line(f"  {key}: {visible(rule)}", "dim")
+        keys = {"y": "[y]es", "s": "[s]ession", "a": "[a]lways", "n": "[n]o", "d": "[d]eny always"}
+        words = [word for key, word in keys.items() if KEYS[key] in offered]
+        words += ["[e]dit"] if question.amendable else []
+        self.lines.forget()
+        while True:
+            line = await self.lines.read(f"  {' · '.join(words)} › ")
+            if line is None:
+                return None
+            key, _, rest = line.strip().partition(" ")
+            if key == "e" and question.amendable:
+                if (args := await self._amend(question, rest)) is not None:
+                    return Answer(option_id="allow_once", args=args, by="terminal")
+                self.screen.line("  What came back is not the arguments as JSON; nothing has run.", "yellow")
+            elif (chosen := KEYS.get(key)) is not None and chosen in offered:
+                return Answer(option_id=chosen, feedback=rest or None, by="terminal")
+            else:
+                self.screen.line(f"  Press one of {', '.join(words)}, and Enter. Words after n go to the model.", "dim")
+
+    async def _amend(self, question: Question, rest: str) -> dict[str, Any] | None:
+        """The arguments as the person wants them: `e` opens their editor, `e ls -l` is another command at once."""
+        args = dict(question.call.args)
+        if rest and "command" in args:
+            return {**args, "command": rest}
+        self.lends_terminal = True
+        try:
+            return await asyncio.to_thread(amend, args)
+        finally:
+            self.lends_terminal = False
+
+
+def amend(args: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Let the person change the arguments in their own editor. None: nothing usable came back."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="pilotfish-") as folder:
+        file = Path(folder) / "arguments.json"
+        file.write_bytes(orjson.dumps(args, option=orjson.OPT_INDENT_2))
+        try:
+            subprocess.run([*editor, str(file)], check=True)
+            changed: object = orjson.loads(file.read_bytes())
+        except (OSError, ValueError, subprocess.CalledProcessError):
+            return None
+    return cast("dict[str, Any]", changed) if isinstance(changed, dict) else None
+
+
+def _wire_session(session: Session) -> wire.Session:
+    return wire.Session(
+        id=session.id,
+        title=session.title,
+        workspace_folder=Path(session.workspace_folder).as_uri() if session.workspace_folder else None,
+        model=session.model,
+        mode=_MODES[session.mode],
+        created_at=present.moment(session.created_at) or "",
+        updated_at=present.moment(session.updated_at) or "",
+        turns=session.turns,
+        busy=session.busy,
+        usage=present.usage(session.usage),
+    )
+
+
+_MODES: dict[str, Literal["ask", "plan", "edit", "auto"]] = {
+    "ask": "ask",
+    "plan": "plan",
+    "edit": "edit",
+    "auto": "auto",
+}

@@ -1,0 +1,188 @@
+"""The command line in a script: pipes, exit codes, and the commands that look at what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.provider import Refusal, call, fails, say, serve
+from tests.support.provider_script import Reply
+from tests.support.terminal import environment, piped, work_folder
+
+from pilotfish import __version__
+
+
+async def test_piped_output_is_the_answer_alone(tmp_path: Path) -> None:
+    async with serve(say("plain ", "words")) as provider:
+        code, out, _ = await piped(tmp_path, "run", "go", "--trust", provider=provider)
+        assert (code, out) == (0, "plain words\n")
+
+
+async def test_json_is_one_update_a_line_with_a_seq_that_counts(tmp_path: Path) -> None:
+    async with serve(say("hi")) as provider:
+        code, out, err = await piped(tmp_path, "run", "go", "--json", "--trust", provider=provider)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert (lines[-1]["update"]["kind"], lines[-1]["update"]["stopReason"]) == ("turn_ended", "end_turn")
+
+
+async def test_with_nobody_there_a_question_is_a_refusal_with_its_reason(tmp_path: Path) -> None:
+    async with serve(call("bash", command="touch made"), say("could not")) as provider:
+        code, _, err = await piped(tmp_path, "run", "go", "--trust", provider=provider)
+    assert code == 0
+    assert "Not asked, so not allowed: Run touch made" in err
+    assert not (tmp_path / "work" / "made").exists()
+
+
+async def test_an_untrusted_folder_is_only_read(tmp_path: Path) -> None:
+    async with serve(call("bash", command="touch made"), say("could not")) as provider:
+        code, _, err = await piped(tmp_path, "run", "go", "--mode", "auto", provider=provider)
+    assert code == 0
+    assert "This folder is not trusted: reading only." in err
+    assert not (tmp_path / "work" / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "words"),
+    [
+        (fails("authentication"), 1, "key"),
+        (call("list_dir"), 3, "iteration limit"),
+        (say("half", finish="length"), 4, "cut off"),
+        (Reply(parts=(Refusal("I will not."),)), 6, "refused"),
+    ],
+    ids=["failed", "max_iterations", "max_tokens", "refusal"],
+)
+async def test_each_way_to_end_has_its_exit_code_and_says_what_it_was(
+    tmp_path: Path, reply: Reply, code: int, words: str
+) -> None:
+    (tmp_path / "config.toml").write_text("maxIterations = 1\n")
+    async with serve(reply) as provider:
+        ended, _, err = await piped(tmp_path, "run", "go", "--trust", provider=provider)
+    assert ended == code
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent", "prompt"),
+    [
+        ((), "from the pipe\n", "from the pipe"),
+        (("-",), "from the pipe\n", "from the pipe"),
+        (("explain", "this:"), "a log\nof two lines\n", "explain this:\n\na log\nof two lines"),
+        (("say it",), "", "say it"),
+    ],
+)
+async def test_what_is_piped_in_is_the_prompt_or_belongs_to_it(
+    tmp_path: Path, arguments: tuple[str, ...], sent: str, prompt: str
+) -> None:
+    async with serve(say("yes")) as provider:
+        code, _, _ = await piped(tmp_path, "run", "--trust", *arguments, provider=provider, sent=sent)
+        assert code == 0
+        assert provider.requests[0].messages[-1]["content"][0]["text"] == prompt
+
+
+async def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    async with serve(say("yes")) as provider:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "pilotfish", "run", "go", "--trust"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=work_folder(tmp_path),
+            env=environment(tmp_path, provider),
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, err = await asyncio.wait_for(asyncio.gather(process.stdout.read(), process.stderr.read()), 90)
+        assert await process.wait() == 0
+        assert (out, b"standard input is silent" in err) == (b"yes\n", True)
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("run", "-"), ("run", "go", "--mode", "bold"), ("run", "--nonsense")])
+async def test_wrong_use_is_told_apart(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    code, out, err = await piped(tmp_path, *arguments)
+    assert (code, out) == (2, "")
+    assert "Usage: pilotfish run" in err
+
+
+async def test_a_session_is_continued_shown_searched_exported_imported_and_deleted(tmp_path: Path) -> None:
+    async with serve(say("hello there"), say("and again"), say("a third")) as provider:
+
+        async def pilotfish(*arguments: str) -> str:
+            code, out, err = await piped(tmp_path, *arguments, provider=provider)
+            assert code == 0, err
+            return out
+
+        await pilotfish("run", "--trust", "find the needle")
+        await pilotfish("run", "--trust", "--continue", "second")
+        session = (await pilotfish("sessions", "list")).split()[0]
+        await pilotfish("run", "--trust", "--session", session[:12], "third")
+        said = [message["content"] for message in provider.requests[-1].messages if message["role"] == "assistant"]
+        assert said == ["hello there", "and again"]
+        (line,) = (await pilotfish("sessions", "list", "--all")).splitlines()
+        assert line.split()[0] == session
+        assert line.endswith("  3  find the needle")
+        assert session in await pilotfish("sessions", "search", "needle")
+        assert await pilotfish("sessions", "search", "haystack") == "Nothing matches.\n"
+        shown = await pilotfish("sessions", "show", session[:12])
+        assert [word in shown for word in ("find the needle", "hello there", "a third")] == [True] * 3
+        exported = await pilotfish("sessions", "export", session, "--format", "json")
+        (tmp_path / "kept.json").write_text(exported)
+        imported = (await pilotfish("sessions", "import", str(tmp_path / "kept.json"))).split()[-1]
+        assert (await pilotfish("sessions", "show", imported)).count("hello there") == 1
+        code, _, err = await piped(tmp_path, "sessions", "delete", session)
+        assert (code, err) == (2, "pilotfish: say --yes to delete without being asked\n")
+        assert await pilotfish("sessions", "delete", session, "--yes") == "Deleted find the needle\n"
+        code, _, err = await piped(tmp_path, "sessions", "show", session)
+        assert (code, err) == (1, f"pilotfish: No session begins with {session!r}.\n")
+
+
+async def test_decisions_are_printed_and_their_chain_is_checked(tmp_path: Path) -> None:
+    async with serve(call("bash", command="touch made"), say("done")) as provider:
+        await piped(tmp_path, "run", "go", "--trust", "--mode", "auto", provider=provider)
+    _, listed, _ = await piped(tmp_path, "sessions", "list")
+    code, out, _ = await piped(tmp_path, "audit", listed.split()[0], "--verify")
+    assert code == 0
+    assert "allow bash           by mode" in out
+    assert out.endswith("1 decisions, the chain holds\n")
+
+
+async def test_the_policy_is_asked_without_running_anything(tmp_path: Path) -> None:
+    calls = [{"tool": "bash", "args": {"command": command}} for command in ("ls", "touch made")]
+    code, out, _ = await piped(tmp_path, "policy", "check", sent="\n".join(map(json.dumps, calls)))
+    assert code == 0
+    assert [json.loads(line)["verdict"] for line in out.splitlines()] == ["allow", "ask"]
+    assert not (tmp_path / "work" / "made").exists()
+
+
+async def test_the_doctor_names_what_is_wrong_with_a_remedy(tmp_path: Path) -> None:
+    code, out, _ = await piped(tmp_path, "doctor")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines() if line[0] in "✓✗"] == [
+        "pilotfish", "python", "settings", "ripgrep", "bash", "sandbox", "store", "model", "keys",
+    ]  # fmt: skip
+    (tmp_path / "config.toml").write_text('mode = "bold"\n')
+    sick = {
+        "PILOTFISH_MODEL": "openai-chat:nowhere",
+        "PILOTFISH_BASE_URL": "http://127.0.0.1:9/v1",
+        "OPENAI_API_KEY": "k",
+    }
+    code, out, _ = await piped(tmp_path, "doctor", env=sick)
+    wrong = {line.split()[1] for line in out.splitlines() if line.startswith("✗")}
+    assert (code, wrong) == (1, {"settings", "model"})
+    assert out.count("→") >= 2
+
+
+async def test_version_help_and_completion(tmp_path: Path) -> None:
+    assert await piped(tmp_path, "--version") == (0, f"pilotfish {__version__}\n", "")
+    code, out, _ = await piped(tmp_path, "--help")
+    assert code == 0
+    for command in ("serve", "acp", "run", "chat", "demo", "doctor", "audit", "sessions", "policy"):
+        assert f" {command} " in out
+    asked = {"_PILOTFISH_COMPLETE": "complete_bash", "COMP_WORDS": "pilotfish ses", "COMP_CWORD": "1"}
+    code, out, _ = await piped(tmp_path, env=asked)
+    assert (code, out.split()) == (0, ["sessions"])
