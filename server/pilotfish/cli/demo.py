@@ -9,6 +9,7 @@ import asyncio
 import difflib
 import itertools
 import os
+import re
 import sys
 import tempfile
 import time
@@ -21,11 +22,26 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
+from pilotfish import __version__
+from pilotfish.cli.keyboard import Lines
 from pilotfish.core.visible import visible
 from pilotfish.engine.demo_sample import sample_workspace
 
 PROMPT = "The test fails. Find out why, and fix it."
-GLYPHS = {"completed": "✓", "failed": "✗", "denied": "⊘", "cancelled": "■"}
+GLYPHS = {
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "denied": ("⊘", "yellow"),
+    "cancelled": ("■", "yellow"),
+}
+HEARD = {
+    "agent_thought_chunk": "thoughts, as the model has them",
+    "agent_message_chunk": "words, as they come",
+    "tool_call": "each call, whole, whenever it changes",
+    "plan": "the list of steps",
+    "file_changed": "what was changed, and through what",
+}
+"""what an update is, said the first time one comes"""
 
 
 class DemoFailed(Exception):
@@ -33,6 +49,7 @@ class DemoFailed(Exception):
 
 
 async def play(*, yes: bool, wire: bool) -> int:
+    """Play it; the exit code. A person may leave at any moment, and nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="pilotfish-demo-") as place:
         folder = sample_workspace(Path(place) / "sample")
         player = Player(folder, Path(place), yes=yes, wire=wire)
@@ -58,9 +75,14 @@ class Player:
         self.answers: dict[int, asyncio.Future[Any]] = {}
         self.reader: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
+        self.lines = Lines()
         self.open_item = ""
+        self.column = 0
+        self.told: set[str] = set()
 
     async def play(self) -> None:
+        self.say(f"Pilotfish {__version__}: a real server and a real turn, with an embedded model.", "bold")
+        self.say("No key is needed, and nothing leaves this machine.", "dim")
         self.step("A sample workspace with a small bug and a failing test", str(self.folder))
         await self.tests(expected=False)
         self.step("The server, started as an editor starts it", "pilotfish serve")
@@ -85,20 +107,22 @@ class Player:
         )
         took = (time.perf_counter() - began) * 1000
         ours = hello["capabilities"]["experimental"]["pilotfish"]
-        self.say(f"  initialize answered in {took:.0f} ms; protocol {ours['protocolVersion']}", "dim")
+        self.say(f"  → initialize   ← answered in {took:.0f} ms, protocol {ours['protocolVersion']}", "dim")
         self.notify("initialized", {})
         session = (await self.request("pilotfish/session/new", {"workspaceFolder": self.folder.as_uri()}))["session"]
-        self.step("A turn", f"pilotfish/session/prompt: “{PROMPT}”")
+        self.say("  → pilotfish/session/new", "dim")
+        self.step("A turn", f"→ pilotfish/session/prompt: “{PROMPT}”")
         outcome = await self.request(
             "pilotfish/session/prompt",
             {"sessionId": session["id"], "prompt": [{"type": "text", "text": PROMPT}]},
         )
         self.close_line()
-        self.say(f"  the held request answers: {outcome['stopReason']}", "dim")
+        self.say(f"  ← the prompt, held until now, answers: {outcome['stopReason']}", "dim")
         if outcome["stopReason"] != "end_turn":
             raise DemoFailed(f"The turn ended with {outcome['stopReason']}.")
         if not await self.fixed():
-            self.say("The edit was denied, so nothing was changed. That is how it should be.", "yellow")
+            self.say("You denied the edit, so the file is as it was. That is how it should be.", "yellow")
+            self.goodbye()
             return
         await self.tests(expected=True)
         await self.there_and_back(session["id"])
@@ -106,24 +130,32 @@ class Player:
         self.goodbye()
 
     async def there_and_back(self, session_id: str) -> None:
-        self.step("Undo of the whole turn, and redo", "pilotfish/session/undo · redo")
+        self.step("Undo of the whole turn, and redo", "→ pilotfish/session/undo, then redo")
         undone = await self.request("pilotfish/session/undo", {"sessionId": session_id})
-        self.say(f"  undone: {len(undone['changes'])} file, refused: {len(undone['refused'])}", "dim")
-        await self.tests(expected=False)
+        names = ", ".join(change["uri"].rpartition("/")[2] for change in undone["changes"])
+        self.say(f"  ← put back: {names}; what you had changed since would be left alone, and named", "dim")
+        await self.tests(expected=False, when="after undo")
         await self.request("pilotfish/session/redo", {"sessionId": session_id})
-        await self.tests(expected=True)
+        await self.tests(expected=True, when="after redo")
 
     async def listed(self) -> None:
-        self.step("The session is kept", "pilotfish/session/list")
+        self.step("The session is kept", "→ pilotfish/session/list")
         for session in (await self.request("pilotfish/session/list", {}))["sessions"]:
             self.say(f"  {session['title']} · {session['turns']} turn · {session['model']}", "dim")
 
     def goodbye(self) -> None:
         self.console.print()
         self.say("That was the embedded demo model. For real work:", "bold")
-        self.say("  a model   export OPENAI_API_KEY=… PILOTFISH_MODEL=openai-chat:gpt-…  (or anthropic:…, ollama:…)")
-        self.say("  try it    pilotfish chat")
-        self.say("  VS Code   make vsix, then “Extensions: Install from VSIX…”; other editors: see the README")
+        for name, words in (
+            ("a model", "export ANTHROPIC_API_KEY=… PILOTFISH_MODEL=anthropic:…   (or openai:…, google:…, ollama:…)"),
+            ("check", "pilotfish doctor"),
+            ("terminal", "pilotfish chat"),
+            ("VS Code", "make vsix, then “Extensions: Install from VSIX…” with client-vscode/pilotfish.vsix"),
+            ("others", "Neovim, Emacs, Zed: a few lines each, in README.md"),
+        ):
+            self.console.print(Text.assemble((f"  {name:<10}", "cyan"), words))
+        if not self.wire:
+            self.say("  pilotfish demo --wire prints every JSON-RPC message.", "dim")
 
     # -- the wire ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +258,11 @@ class Player:
     # -- what the person sees -----------------------------------------------------------------------------------------
 
     def update(self, update: Mapping[str, Any]) -> None:
-        match update["kind"]:
+        if (kind := update["kind"]) in HEARD and kind not in self.told:
+            self.told.add(kind)
+            self.close_line()
+            self.say(f"  ← session/update {kind}: {HEARD[kind]}", "dim")
+        match kind:
             case "agent_message_chunk":
                 self.piece(update["itemId"], update["text"], "")
             case "agent_thought_chunk":
@@ -234,7 +270,9 @@ class Player:
             case "tool_call" if update["call"]["status"] in GLYPHS:
                 call = update["call"]
                 self.close_line()
-                self.say(f"{GLYPHS[call['status']]} {call['title']}  {call.get('durationMs', 0) / 1000:.1f} s", "green")
+                glyph, colour = GLYPHS[call["status"]]
+                took = f"  {call.get('durationMs', 0):,} ms"
+                self.console.print(Text.assemble((glyph, colour), f" {visible(call['title'])}", (took, "dim")))
             case "file_changed":
                 name = update["uri"].rpartition("/")[2]
                 self.say(f"  {update['change']} {name}  +{update['added']} −{update['removed']}", "dim")
@@ -243,7 +281,8 @@ class Player:
 
     async def approve(self, number: int, question: Mapping[str, Any]) -> None:
         self.close_line()
-        self.say(f"? {question['call']['title']}  (pilotfish/approval/request: {question['reason']})", "bold yellow")
+        self.say("  ← pilotfish/approval/request: you are shown exactly what would happen", "dim")
+        self.say(f"? {question['call']['title']}  ({question['reason']})", "bold yellow")
         preview = question["preview"]
         for file in preview.get("files", ()):
             before, after = file.get("before", "").splitlines(True), file.get("after", "").splitlines(True)
@@ -253,13 +292,14 @@ class Player:
             self.say(f"  $ {preview['command']}", "bold")
         option = "allow_once"
         if not self.yes:
-            line = await asyncio.to_thread(self.console.input, "  Allow? [Y/n] ")
-            option = "reject" if line.strip().lower().startswith("n") else "allow_once"
-        else:
-            self.say("  allowed (--yes)", "dim")
+            self.lines.forget()
+            line = await self.lines.read("  Allow? [Y/n] ")
+            # The end of input is no answer, and no answer is no consent.
+            option = "reject" if line is None or line.strip().lower().startswith("n") else "allow_once"
+        self.say(f"  → {option}{' (nobody is asked: --yes, or no terminal)' if self.yes else ''}", "dim")
         self.send({"jsonrpc": "2.0", "id": number, "result": {"optionId": option}})
 
-    async def tests(self, *, expected: bool) -> None:
+    async def tests(self, *, expected: bool, when: str = "now") -> None:
         """Run the sample's tests, and insist that they pass or fail as the story says."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -271,7 +311,7 @@ class Player:
             stderr=asyncio.subprocess.DEVNULL,
         )
         passed = await process.wait() == 0
-        self.say(f"  the sample's tests: {'pass' if passed else 'fail'}", "green" if passed else "red")
+        self.say(f"  the sample's tests {when}: {'they pass' if passed else 'one fails'}", "green" if passed else "red")
         if passed != expected:
             raise DemoFailed(f"The tests {'pass' if passed else 'fail'}; the demo expected otherwise.")
 
@@ -290,8 +330,22 @@ class Player:
     def piece(self, item: str, text: str, style: str) -> None:
         if item != self.open_item:
             self.close_line()
-            self.open_item = item
-        self.console.print(Text(visible(text), style=style), end="")
+            self.open_item, self.column = item, 0
+        self.console.print(Text(self.wrapped(visible(text)), style=style), end="")
+
+    def wrapped(self, text: str) -> str:
+        """The text with lines that end between words; it comes in pieces of whole words."""
+        out: list[str] = []
+        for word in re.findall(r"\n|[^\s]+[^\S\n]*|[^\S\n]+", text):
+            if word == "\n":
+                self.column = 0
+            elif self.column and self.column + len(word.rstrip()) > self.console.width:
+                out.append("\n")
+                self.column = len(word)
+            else:
+                self.column += len(word)
+            out.append(word)
+        return "".join(out)
 
     def close_line(self) -> None:
         if self.open_item:
