@@ -332,6 +332,20 @@ async def test_a_busy_session_rejects_queues_or_is_steered(tmp_path: Path) -> No
         turn.check_laws()
 
 
+async def test_words_that_come_before_the_first_request_are_kept_in_the_transcript_too(tmp_path: Path) -> None:
+    async with rig(tmp_path, say("first"), say("steered"), say("later")) as turn:
+        first = asyncio.create_task(turn.prompt("go"))
+        while not turn.told:
+            await asyncio.sleep(0)
+        steer = asyncio.create_task(turn.prompt("and mind the gap", when_busy="steer"))
+        assert (await first).turn_id == (await steer).turn_id
+        items = (await turn.live.load(turn.session_id)).items
+        prompts = [item.prompt[0]["text"] for item in items if item.kind == "prompt"]
+        assert prompts == ["go", "and mind the gap"]
+        await turn.prompt("later")
+        assert str(turn.provider.requests[-1].body).count("and mind the gap") == 1
+
+
 async def test_cancelling_the_request_cancels_the_turn_and_still_answers(tmp_path: Path) -> None:
     async with rig(tmp_path, Reply(parts=(Text("half"), Gate())), say("fine")) as turn:
         running = asyncio.create_task(turn.prompt("go"))

@@ -502,6 +502,54 @@ async def test_a_rule_is_added_in_each_scope_and_removed(rig: Rig, scope: str):
     assert rule.id not in [one["id"] for one in listed["rules"]]
 
 
+@pytest.mark.parametrize(("field", "params"), [("pattern", {"pattern": ""}), ("tool", {"tool": ""})])
+async def test_a_rule_that_can_never_hold_is_refused(rig: Rig, field: str, params: dict[str, str]):
+    error = await refused(rig, "pilotfish/rule/add", {"decision": "allow", **params})
+    assert (error.code, error.data) == (-32602, {"field": field})
+
+
+async def test_a_rule_holds_for_the_very_next_call(rig: Rig):
+    session = await rig.client.new_session()
+    rule = {"decision": "allow", "tool": "write_file", "pattern": "ruled.txt", "scope": "session"}
+    await rig.client.request("pilotfish/rule/add", {**rule, "sessionId": session})
+    replies = call("write_file", path="ruled.txt", content="x"), say("done")
+    await rig.client.prompt(session, rig.script("ruled", *replies))
+    assert rig.client.of("pilotfish/approval/request") == []
+    denial = {"decision": "deny", "tool": "write_file", "pattern": "*", "scope": "session", "sessionId": session}
+    await rig.client.request("pilotfish/rule/add", denial)
+    await rig.client.prompt(session, rig.script("ruled", *replies))
+    assert rig.client.of("pilotfish/approval/request") == []
+    assert statuses(rig, "write_file")[-2:] == ["pending", "denied"]
+
+
+async def test_nothing_is_changed_and_no_command_of_the_folder_is_known_without_trust(rig: Rig):
+    session = await rig.client.new_session(mode="auto")
+    await rig.client.prompt(session, rig.script("trust", call("write_file", path="kept.txt", content="x"), say("ok")))
+    commands = rig.folder / ".pilotfish" / "commands"
+    commands.mkdir(parents=True, exist_ok=True)
+    (commands / "trusting.md").write_text("Do it.\n")
+
+    async def known() -> bool:
+        listed = await rig.client.request("pilotfish/command/list", {})
+        return "trusting" in [command["name"] for command in listed["commands"]]
+
+    assert await known()
+    rig.client.notify("pilotfish/trust/changed", {"trusted": False})
+    try:
+        assert not await known()
+        assert (await refused(rig, "pilotfish/session/undo", {"sessionId": session})).code == 3
+        dry = await rig.client.request("pilotfish/session/undo", {"sessionId": session, "dryRun": True})
+        assert [change["change"] for change in dry["changes"]] == ["deleted"]
+        replies = call("write_file", path="never.txt", content="x"), say("ok")
+        await rig.client.prompt(session, rig.script("untrusted", *replies))
+        assert statuses(rig, "write_file")[-1] == "denied"
+    finally:
+        rig.client.notify("pilotfish/trust/changed", {"trusted": True})
+    assert not (rig.folder / "never.txt").exists()
+    await rig.client.request("pilotfish/session/undo", {"sessionId": session})
+    assert not (rig.folder / "kept.txt").exists()
+
+
 async def test_a_session_rule_needs_a_session(rig: Rig):
     error = await refused(rig, "pilotfish/rule/add", {"decision": "allow", "tool": "bash", "scope": "session"})
     assert (error.code, error.data) == (-32602, {"field": "sessionId"})

@@ -469,8 +469,6 @@ class RequestOrchestrator:
         self, ctx: RunContext[RequestOrchestrator], messages: list[ModelMessage]
     ) -> list[ModelMessage]:
         """Phases 1 and 2: enter the assistant state; what the tools returned is recorded, then sent."""
-        self._context = ctx
-        self._enqueue_steering(ctx)
         self._record_rest(ctx.messages, keep_partial=True)
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
@@ -486,6 +484,9 @@ class RequestOrchestrator:
 
     async def after_response(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> ModelResponse:
         """Phases 3 to 7, with the response whole: record it before anything of it runs."""
+        # Not sooner: what is enqueued before a request becomes part of one that has been recorded already.
+        self._context = ctx
+        self._enqueue_steering(ctx)
         self._check_whole(response)
         response = self._with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
         self._record(response)  # phase 3: thoughts and text

@@ -9,11 +9,12 @@ from typing import Any
 
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Usage
+from pilotfish.core.rules import fault_of
 from pilotfish.engine import models
 from pilotfish.engine.live import Live
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.providers import can_be_sent
-from pilotfish.errors import BadRequest, TurnError, UnknownCall
+from pilotfish.errors import BadRequest, NotTrusted, TurnError, UnknownCall
 from pilotfish.lsp import slash, views
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.documents import Documents, path_of
@@ -143,10 +144,12 @@ class Handlers:
         return present.receipt(receipt) or wire.Receipt()
 
     async def session_undo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
+        await self._needs_trust(params)
         done = await self.live.undo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return views.reverted(done)
 
     async def session_redo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
+        await self._needs_trust(params)
         done = await self.live.redo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return views.reverted(done)
 
@@ -180,6 +183,9 @@ class Handlers:
 
     async def rule_add(self, params: wire.RuleAddParams, _: Call) -> wire.Wire:
         rule = Rule(decision=params.decision, tool=params.tool, pattern=params.pattern, scope=params.scope)
+        if fault := fault_of(rule):
+            field = "pattern" if params.tool else "tool"
+            raise BadRequest(f"{field}: {fault}", field=field)
         if params.scope == "session":
             if params.session_id is None:
                 raise BadRequest("sessionId: a rule of scope session needs a session", field="sessionId")
@@ -235,6 +241,12 @@ class Handlers:
         """The user's own commands, and those of the folders that are trusted."""
         trusted = [root for root in self.roots if self.live.trusted(str(root))]
         return await asyncio.to_thread(slash.own_commands, trusted)
+
+    async def _needs_trust(self, params: wire.UndoParams) -> None:
+        """Nothing is changed in a folder that is not trusted, whoever asks."""
+        folder = (await self.live.session(params.session_id)).workspace_folder
+        if not params.dry_run and not self.live.trusted(folder):
+            raise NotTrusted("The folder is not trusted: nothing may be changed there. Trust it first.")
 
     async def _must_exist(self, session_id: str | None) -> None:
         if session_id is not None:
