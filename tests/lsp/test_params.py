@@ -28,7 +28,7 @@ def prompt(block: Any) -> Any:
     ("method", "params", "field"),
     [
         ("session/new", {"workspace_folder": "file:///x"}, "workspace_folder"),
-        ("session/load", {"session_id": "s"}, "session_id"),
+        ("session/load", {"session_id": "s"}, "sessionId"),
         ("session/load", {}, "sessionId"),
         ("session/new", {"title": 3}, "title"),
         ("session/new", {"zz": None}, "zz"),
@@ -56,7 +56,7 @@ def test_a_wrong_field_is_named(method: str, params: Any, field: str):
         ({"type": "zz"}, "prompt.1.type"),
         ({}, "prompt.1.type"),
         ("x", "prompt.1"),
-        ({"type": "image", "data": "x", "mime_type": "image/png"}, "prompt.1.mime_type"),
+        ({"type": "image", "data": "x", "mime_type": "image/png"}, "prompt.1.mimeType"),
         (
             {"type": "resource", "uri": "u", "range": {**SPAN, "start": {"line": -1, "character": 0}}},
             "prompt.1.range.start.line",
@@ -69,6 +69,13 @@ def test_a_wrong_field_is_named(method: str, params: Any, field: str):
 )
 def test_the_name_of_a_field_has_no_name_of_a_union_in_it(block: Any, field: str):
     assert field_of("session/prompt", prompt(block)) == field
+
+
+def test_everything_that_is_wrong_is_told():
+    with pytest.raises(BadRequest) as caught:
+        parse("pilotfish/session/load", {"session_id": "s", "limit": "3"})
+    told = "sessionId: is needed; limit: Input should be a valid integer; session_id: there is no such field"
+    assert str(caught.value) == told
 
 
 def test_no_word_of_python_is_in_an_error():

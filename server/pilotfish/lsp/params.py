@@ -28,6 +28,7 @@ _WORDS = {
     "json_invalid": "is nested too deeply",
 }
 """pydantic's errors that speak of Python, in words for whoever wrote the client"""
+_SHOWN = 3  # things that are wrong at once; more help nobody
 _TAG = "type"  # what tells content blocks apart: the only unions that are received
 
 
@@ -49,15 +50,17 @@ def read(shape: type[Shape], value: Any) -> Shape:
 
 
 def bad_request(error: ValidationError, value: Any) -> BadRequest:
-    """The first thing that is wrong with a value, by the name it has on the wire."""
-    errors = error.errors(include_url=False, include_context=False, include_input=False)
-    # What is unknown tells more than what is missing: most often it is the missing one, misspelt.
-    first = next((found for found in errors if found["type"] == "extra_forbidden"), errors[0])
-    steps = _place(first["loc"], value)
-    if first["type"].startswith("union_tag"):
-        steps.append(_TAG)
-    field = ".".join(map(str, steps)) or "params"
-    return BadRequest(f"{field}: {_WORDS.get(first['type'], first['msg'])}", field=field)
+    """What is wrong with a value, by the names it has on the wire; `field` is the first."""
+    found: dict[str, str] = {}
+    for wrong in error.errors(include_url=False, include_context=False, include_input=False):
+        steps = _place(wrong["loc"], value)
+        if wrong["type"].startswith("union_tag"):
+            steps.append(_TAG)
+        found.setdefault(".".join(map(str, steps)) or "params", _WORDS.get(wrong["type"], wrong["msg"]))
+    # A list that holds something wrong is told to be empty too.
+    told = {field: words for field, words in found.items() if not any(other.startswith(f"{field}.") for other in found)}
+    shown = list(told.items())[:_SHOWN]
+    return BadRequest("; ".join(f"{field}: {words}" for field, words in shown), field=shown[0][0])
 
 
 def _without_nulls(shape: type[wire.Wire], value: Any) -> Any:
