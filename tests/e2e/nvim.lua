@@ -12,6 +12,7 @@ vim.cmd('edit ' .. vim.env.PILOTFISH_FILE)
 vim.api.nvim_buf_set_lines(0, 0, -1, false, { 'def greet():', '    return "Helo wörld 😀"  # not saved' })
 vim.o.undolevels = vim.o.undolevels -- the user's typing is a step of its own
 
+-- What the README says for 0.11 needs 0.11; older ones start the same client by hand.
 local client_id = vim.lsp.start_client {
   cmd = command,
   root_dir = vim.env.PILOTFISH_FOLDER,
@@ -57,6 +58,9 @@ wait(function()
 end, 'the second turn')
 client.notify('window/workDoneProgress/cancel', { token = seen.progress[#seen.progress].token })
 wait(function() return #seen.messages >= 2 end, 'the end of the second turn')
+
+dofile(vim.env.PILOTFISH_README) -- the README's own way to send a prompt
+wait(function() return #seen.messages >= 3 end, 'the answer to the prompt of the README')
 
 local actions
 client.request('textDocument/codeAction', {

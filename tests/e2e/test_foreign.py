@@ -1,10 +1,12 @@
-"""Clients that share no code with us: npm's vscode-jsonrpc, and Neovim with nothing but an LSP configuration."""
+"""Clients that share no code with us: npm's vscode-jsonrpc, and Neovim and Emacs with what the README says."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,14 +54,15 @@ async def run(command: list[str], environ: dict[str, str], cwd: Path, timeout: f
 
 @pytest.fixture(scope="session")
 def node() -> str:
+    missing = pytest.fail if os.environ.get("PILOTFISH_GATE") else pytest.skip
     found = shutil.which("node")
     if found is None:
-        pytest.skip("node is not installed")
+        missing("node is not installed")
     if not (NODE / "node_modules" / "vscode-jsonrpc").is_dir():
         npm = shutil.which("npm")
         done = npm and subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=NODE, timeout=100)
         if not done or done.returncode:
-            pytest.skip("vscode-jsonrpc cannot be installed here")
+            missing("vscode-jsonrpc cannot be installed here")
     return found
 
 
@@ -91,6 +94,48 @@ async def test_vscode_jsonrpc_gets_the_stream_the_question_the_edit_and_the_canc
     assert (folder / "greeting.txt").read_text() == "on disk\n"
 
 
+def from_readme(folder: Path, language: str, which: int) -> Path:
+    """A block of code of the README, as a file."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", (HERE.parents[1] / "README.md").read_text("utf-8"), re.DOTALL)
+    file = folder / f"readme.{language}"
+    file.write_text(blocks[which], "utf-8")
+    return file
+
+
+async def test_emacs_runs_a_prompt_with_what_the_readme_says(tmp_path: Path):
+    emacs = shutil.which("emacs")
+    if emacs is None:
+        pytest.skip("emacs is not installed")
+    probe = [emacs, "--batch", "--eval", "(progn (package-initialize) (require 'eglot))"]
+    if subprocess.run(probe, capture_output=True, timeout=60).returncode:
+        pytest.skip("this emacs has no eglot")
+    folder, programs = tmp_path / "work", tmp_path / "bin"
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    (folder / "greeting.py").write_text("on disk\n")
+    programs.mkdir()
+    (programs / "pilotfish").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pilotfish "$@"\n')
+    (programs / "pilotfish").chmod(0o755)
+    async with provided(tmp_path / "home", edit=edit("greeting.py", "Helo", "Hello")) as environ:
+        environ |= {
+            "PATH": f"{programs}:{environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "PILOTFISH_FILE": str(folder / "greeting.py"),
+            "PILOTFISH_RESULT": str(tmp_path / "seen.json"),
+            "PILOTFISH_README": str(from_readme(tmp_path, "elisp", 0)),
+        }
+        await run([emacs, "-q", "--batch", "-l", str(HERE / "emacs.el")], environ, folder)
+        seen: dict[str, Any] = json.loads((tmp_path / "seen.json").read_text())
+    before = 'def greet():\n    return "Helo wörld 😀"  # not saved\n'
+    assert (seen["edited"], seen["undone"]) == (before.replace("Helo", "Hello"), before)
+    assert seen["messages"] == ["It is mended."]
+    assert ["Do you trust the folder work?" in seen["asked"][0], "Edit greeting.py?" in seen["asked"][1]] == [
+        True,
+        True,
+    ]
+    assert (folder / "greeting.py").read_text() == "on disk\n"
+
+
 async def test_neovim_runs_a_prompt_on_a_selection_with_no_plugin(tmp_path: Path):
     nvim = shutil.which("nvim")
     if nvim is None:
@@ -105,6 +150,7 @@ async def test_neovim_runs_a_prompt_on_a_selection_with_no_plugin(tmp_path: Path
             "PILOTFISH_FOLDER": str(folder),
             "PILOTFISH_FILE": str(folder / "greeting.py"),
             "PILOTFISH_RESULT": str(tmp_path / "seen.json"),
+            "PILOTFISH_README": str(from_readme(tmp_path, "lua", 1)),
         }
         await run([nvim, "--headless", "-u", "NONE", "-n", "-S", str(HERE / "nvim.lua")], environ, folder)
         seen: dict[str, Any] = json.loads((tmp_path / "seen.json").read_text())
@@ -112,7 +158,7 @@ async def test_neovim_runs_a_prompt_on_a_selection_with_no_plugin(tmp_path: Path
     assert seen["errors"] == []
     assert seen["edited"] == [line.replace("Helo", "Hello") for line in before]
     assert seen["undone"] == before
-    assert seen["messages"] == ["It is mended.", "Stopped."]
+    assert seen["messages"] == ["It is mended.", "Stopped.", "Nothing is scripted."]
     assert seen["asked"][0].startswith("Do you trust the folder work?")
     assert seen["asked"][1].startswith("Edit greeting.py?")
     assert seen["progress"].count("begin") == seen["progress"].count("end") >= 2
