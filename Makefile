@@ -4,6 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CLIENT := client-vscode
 MODULES := $(CLIENT)/node_modules/.package-lock.json
+FOREIGN := tests/e2e/node/node_modules/.package-lock.json
 NPM_INSTALL := npm ci --no-audit --no-fund --loglevel=error
 
 .PHONY: demo test lint types contracts test-python test-client e2e bench chaos generate vsix clean
@@ -22,6 +23,10 @@ $(MODULES): $(CLIENT)/package-lock.json
 	cd $(CLIENT) && $(NPM_INSTALL)
 	touch $(MODULES)
 
+$(FOREIGN): tests/e2e/node/package-lock.json
+	cd tests/e2e/node && $(NPM_INSTALL)
+	touch $(FOREIGN)
+
 lint: $(READY)
 	$(BIN)/ruff check server tests
 	$(BIN)/ruff format --check server tests
@@ -32,7 +37,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-test-python: $(READY)
+test-python: $(READY) $(FOREIGN)
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile
 
 test-client: $(MODULES)

@@ -60,7 +60,7 @@ def node() -> str:
         missing("node is not installed")
     if not (NODE / "node_modules" / "vscode-jsonrpc").is_dir():
         npm = shutil.which("npm")
-        done = npm and subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=NODE, timeout=100)
+        done = npm and subprocess.run([npm, "ci", "--silent", "--no-audit", "--no-fund"], cwd=NODE, timeout=200)
         if not done or done.returncode:
             missing("vscode-jsonrpc cannot be installed here")
     return found
