@@ -165,9 +165,8 @@ class PilotfishAgent:
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
-                session_capabilities=schema.SessionCapabilities(
-                    list=schema.SessionListCapabilities(), delete=schema.SessionDeleteCapabilities()
-                ),
+                # Not `delete`: the SDK carries no `session/delete` to an agent.
+                session_capabilities=schema.SessionCapabilities(list=schema.SessionListCapabilities()),
             ),
             agent_info=schema.Implementation(name="pilotfish", title="Pilotfish", version=__version__),
         )
@@ -195,10 +194,6 @@ class PilotfishAgent:
         return schema.ListSessionsResponse(
             sessions=[words.session(session) for session in listed.sessions], next_cursor=listed.next_cursor
         )
-
-    async def delete_session(self, session_id: str, **_: Any) -> None:
-        with _errors():
-            await self.live.delete(session_id)
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
         with _errors():
