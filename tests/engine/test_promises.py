@@ -119,3 +119,12 @@ async def test_a_fork_in_the_middle_of_a_turn_is_cancelled_and_asks_nothing_agai
         assert [question.session_id for question in turn.live.questions()] == [turn.session_id]
         turn.answer(turn.live.questions()[0], Answer(option_id="reject"))
         assert (await running).stop_reason == "end_turn"
+
+
+async def test_a_deleted_session_takes_its_transcript_with_it(tmp_path: Path) -> None:
+    async with rig(tmp_path) as turn:
+        path = turn.live.transcript_path(turn.session_id)
+        path.parent.mkdir()
+        path.write_text("what was said")
+        await turn.live.delete(turn.session_id)
+        assert not path.exists()

@@ -240,6 +240,11 @@ class Live:
         await session.aclose()
         del self._sessions[session_id]
         await self.catalog.delete(session_id)
+        self.transcript_path(session_id).unlink(missing_ok=True)
+
+    def transcript_path(self, session_id: str) -> Path:
+        """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
+        return self.ledger.directory / "transcripts" / f"{session_id}.md"
 
     async def fork(self, session_id: str, item_id: str | None = None) -> Session:
         session = await self._open(session_id)

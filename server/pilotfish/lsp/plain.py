@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_path
-
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ChunkRecord, StateRecord, ToolCallRecord
 from pilotfish.engine.live import Live
@@ -227,11 +225,10 @@ class Plain:
 
     async def _write(self, session_id: str, text: str) -> Path:
         """A transcript where an editor can open it; readable by the user alone."""
-        folder = user_cache_path("pilotfish") / "transcripts"
-        path = folder / f"{session_id}.md"
+        path = self._live.transcript_path(session_id)
 
         def write() -> None:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.touch(mode=0o600)
             path.write_text(text, "utf-8")
 
