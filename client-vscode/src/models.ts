@@ -45,11 +45,14 @@ export class Models {
     const inUse = this.chat.session?.model ?? current;
     const configure = { label: `$(gear) ${vscode.l10n.t('Configure models…')}`, do: 'settings' as const };
     const other = { label: `$(edit) ${vscode.l10n.t('Another model…')}`, do: 'other' as const };
-    const items = [...models]
-      .sort((a, b) => Number(b.available) - Number(a.available))
+    const items = models
+      .toSorted((a, b) => rank(a, inUse) - rank(b, inUse))
       .map((model) => ({ ...this.item(model, inUse), model }));
-    const separator = { label: '', kind: vscode.QuickPickItemKind.Separator };
-    const picked = await vscode.window.showQuickPick([...items, separator, other, configure], {
+    const ready = items.filter(({ model }) => model.available || model.id === inUse);
+    const locked = items.filter((item) => !ready.includes(item));
+    const separator = (label: string) => ({ label, kind: vscode.QuickPickItemKind.Separator });
+    const groups = [...ready, separator(vscode.l10n.t('need a key')), ...locked];
+    const picked = await vscode.window.showQuickPick([...groups, separator(''), other, configure], {
       title: vscode.l10n.t('Model'),
       placeHolder: vscode.l10n.t('Which model answers'),
       matchOnDescription: true,
@@ -176,6 +179,11 @@ export class Models {
     }
     await this.refresh();
   }
+}
+
+/** The one in use first, then what can be used at once. */
+function rank(model: Model, inUse: string): number {
+  return model.id === inUse ? 0 : model.available && model.id !== DEMO ? 1 : model.id === DEMO ? 2 : 3;
 }
 
 function secretName(provider: string): string {

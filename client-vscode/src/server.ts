@@ -11,6 +11,7 @@ import {
   State,
 } from 'vscode-languageclient/node';
 import type { ServerState } from '../webview/messages.ts';
+import { BackOff } from './backoff.ts';
 import type { Connection, Transport } from './connection.ts';
 import { messageOf } from './errors.ts';
 import { type Found, findServer } from './find.ts';
@@ -18,13 +19,9 @@ import { bundledWheel, InstallFailed, install, ownServer } from './install.ts';
 import { type Hello, type HelloResult, PROTOCOL_VERSION } from './protocol.gen.ts';
 import { wireSettings } from './settings.ts';
 
-/** Seconds before each new start after a crash; a server that then stays up for a while begins at the first again. */
-const BACK_OFF = [0, 1, 3, 10, 30];
-const STEADY_MS = 120_000;
-
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
-  private crashes: number[] = [];
+  private readonly backOff = new BackOff();
   private starting: Promise<void> | undefined;
   private hurry: (() => void) | undefined;
   private stopping = false;
@@ -55,7 +52,7 @@ export class Server implements vscode.Disposable {
   }
 
   async restart(): Promise<void> {
-    this.crashes = [];
+    this.backOff.forgive();
     if (this.state.status === 'restarting' && this.hurry) {
       this.hurry();
       return;
@@ -199,23 +196,21 @@ export class Server implements vscode.Disposable {
   private async closed(): Promise<CloseHandlerResult> {
     if (this.stopping || !this.client) return { action: CloseAction.DoNotRestart, handled: true };
     this.fell.fire();
-    const now = Date.now();
-    this.crashes = [...this.crashes.filter((at) => now - at < STEADY_MS), now];
-    const wait = BACK_OFF[this.crashes.length - 1];
-    this.log.error(`the server ended by itself (${this.crashes.length} of ${BACK_OFF.length})`);
+    const wait = this.backOff.fell(Date.now());
+    this.log.error(`the server ended by itself, ${this.backOff.count} times lately`);
     if (wait === undefined) {
       this.client = undefined;
       this.connection.detach();
       this.become({
         status: 'stopped',
-        reason: vscode.l10n.t('The server stopped {0} times in a row.', this.crashes.length),
+        reason: vscode.l10n.t('The server stopped {0} times in a row.', this.backOff.count),
       });
       return { action: CloseAction.DoNotRestart, handled: true };
     }
-    this.become({ status: 'restarting', inMs: wait * 1000 });
+    this.become({ status: 'restarting', inMs: wait });
     await new Promise<void>((resolve) => {
       this.hurry = resolve;
-      setTimeout(resolve, wait * 1000);
+      setTimeout(resolve, wait);
     });
     this.hurry = undefined;
     return { action: CloseAction.Restart, handled: true };

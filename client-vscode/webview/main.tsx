@@ -6,7 +6,7 @@ import { addChips, draft, editDraft, isEmpty, promptOf, saveDraft, setDraft, set
 import { l10n } from './l10n.ts';
 import { EMPTY_DRAFT, type ToView } from './messages.ts';
 import { dispatch, post } from './store.ts';
-import { composerFocus, leftAt, mentions, scroller } from './ui.ts';
+import { composerFocus, leftAt, mentions, wanted } from './ui.ts';
 import { App } from './view/app.tsx';
 import { tellVisible } from './visible.ts';
 
@@ -45,7 +45,7 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       composerFocus.value += 1;
       break;
     case 'reveal':
-      setTimeout(() => scroller.reveal(`[data-approval="${CSS.escape(message.approvalId)}"]`), 50);
+      wanted.value = message.approvalId;
       break;
     default:
       break;

@@ -75,6 +75,8 @@ export interface Turn {
   began?: number;
   ended?: number;
   entries: readonly Entry[];
+  /** where in the entries the newest step of the agent began: what was steered is read there */
+  step?: number;
   files: readonly ChangedFile[];
   plan: readonly PlanEntry[];
   usage?: Usage;
@@ -190,13 +192,16 @@ export function isBusy(state: State): boolean {
 }
 
 export function runningTurn(state: State): Turn | undefined {
-  const last = state.turns.at(-1);
-  return last?.status === 'running' ? last : undefined;
+  return state.turns.findLast((turn) => turn.status === 'running');
 }
 
-/** The questions of the session in view, oldest first. */
+/** The questions of the session in view, in the order of the calls they are about. */
 export function questions(state: State): readonly Pending[] {
-  return state.approvals.filter((pending) => pending.request.sessionId === state.session?.id);
+  const mine = state.approvals.filter((pending) => pending.request.sessionId === state.session?.id);
+  if (mine.length < 2) return mine;
+  const place = new Map(state.turns.flatMap((turn) => turn.entries).map((entry, index) => [entry.id, index]));
+  const of = ({ request }: Pending) => place.get(request.call.id) ?? Number.MAX_SAFE_INTEGER;
+  return mine.toSorted((a, b) => of(a) - of(b));
 }
 
 export function reduce(state: State, action: ToView | Local): State {
@@ -405,11 +410,14 @@ function queued(state: State, prompts: readonly QueuedPrompt[]): State {
   const waiting = new Set(prompts.map((prompt) => prompt.promptId));
   const read = state.queue.filter((prompt) => prompt.kind === 'steer' && !waiting.has(prompt.promptId));
   const running = runningTurn(state);
-  if (!running || read.length === 0) return { ...state, queue: prompts };
+  // A prompt that was sent, and that the server put behind others, stands in the line and nowhere else.
+  const turns = state.turns.filter((turn) => turn.status !== 'sending' || !waiting.has(turn.promptId ?? ''));
+  const next = { ...state, queue: prompts, turns: turns.length === state.turns.length ? state.turns : turns };
+  if (!running || read.length === 0) return next;
   const entries = read.map(({ promptId, prompt }): Entry => ({ kind: 'steer', id: promptId, prompt }));
-  return mapTurn({ ...state, queue: prompts }, running.id, (turn) => ({
+  return mapTurn(next, running.id, (turn) => ({
     ...turn,
-    entries: [...turn.entries, ...entries],
+    entries: turn.entries.toSpliced(turn.step ?? turn.entries.length, 0, ...entries),
   }));
 }
 

@@ -1,7 +1,16 @@
 /** Turns out of items and updates: the part of the reducer that knows the wire's transcript. */
 
 import type { Item, UpdateParams } from '../src/protocol.gen.ts';
-import { type Call, type ChangedFile, type Entry, type Prose, type State, say, type Turn } from './state.ts';
+import {
+  type Call,
+  type ChangedFile,
+  type Entry,
+  type Prose,
+  runningTurn,
+  type State,
+  say,
+  type Turn,
+} from './state.ts';
 
 /** What is kept of a call's live output: enough to look at, never a flood. */
 const MAX_PROGRESS = 32_000;
@@ -59,7 +68,9 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       return inTurn({ ...state, context }, turnId, (turn) => ({ ...turn, usage: update.usage }));
     }
     case 'state':
-      return state; // what it would show, the entries show
+      // What it would show, the entries show; but where a step begins is where it reads what was steered.
+      if (update.state !== 'assistant') return state;
+      return inTurn(state, turnId, (turn) => ({ ...turn, step: turn.entries.length }));
     case 'agent_message_chunk':
     case 'agent_thought_chunk': {
       const kind = update.kind === 'agent_message_chunk' ? 'message' : 'thought';
@@ -188,14 +199,16 @@ function startTurn(state: State, id: string, prompt: Turn['prompt'], promptId: s
     );
     return { ...state, queue, turns };
   }
-  const running = state.turns.at(-1);
-  if (running && running.id === id && running.status === 'running') {
+  const running = runningTurn(state);
+  if (running?.id === id) {
     const steer: Entry = { kind: 'steer', id: promptId ?? `${id}.${running.entries.length}`, prompt };
     return inTurn({ ...state, queue }, id, (turn) => ({ ...turn, entries: [...turn.entries, steer] }));
   }
   const turn: Turn = { ...emptyTurn(id), prompt, status: 'running', began: at };
   if (promptId !== undefined) turn.promptId = promptId;
-  return { ...state, queue, turns: [...state.turns, turn] };
+  // What waits to be sent comes after what has begun.
+  const sent = state.turns.findLastIndex((one) => one.status !== 'sending') + 1;
+  return { ...state, queue, turns: state.turns.toSpliced(sent, 0, turn) };
 }
 
 /** The last turn is nearly always the one: look from the end. */

@@ -1,6 +1,7 @@
 /** Questions on every surface, in a real VS Code. Numbers name points of the UX checklist. */
 
 import assert from 'node:assert/strict';
+import type { Locator } from 'playwright-core';
 import { held, type Reply } from './support/provider.ts';
 import { story } from './support/story.ts';
 import { AUTH, type World } from './support/world.ts';
@@ -29,6 +30,16 @@ async function askThen({ provider, workbench }: World, text: string, replies: Re
   await workbench.chat.locator('.working').waitFor();
   await then();
   await provider.release();
+}
+
+/** Whether the whole of it can be seen in its frame. */
+function inSight(card: Locator): Promise<boolean> {
+  return card.evaluate(async (node) => {
+    for (let n = 0; n < 3; n += 1) await new Promise((done) => requestAnimationFrame(done));
+    const { top, bottom } = node.getBoundingClientRect();
+    const box = node.closest('.transcript')?.getBoundingClientRect();
+    return box !== undefined && top >= box.top - 1 && Math.min(bottom, top + 60) <= box.bottom + 1;
+  });
 }
 
 story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => {
@@ -144,7 +155,9 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.shot('23-five');
     await toast.locator('.monaco-button', { hasText: 'Review' }).click();
     await workbench.card.waitFor();
-    await workbench.chat.getByText('1 of 5').waitFor();
+    const first = workbench.chat.locator('.card.approval', { hasText: '1 of 5' });
+    await first.waitFor();
+    assert.deepEqual(await inSight(first), true, 'the first card is in sight');
     await workbench.button('Allow 5 commands').waitFor();
     await workbench.shot('24-group');
     await workbench.command('Pilotfish: Stop');

@@ -171,16 +171,17 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await page.waitForTimeout(2000);
     assert.equal(await queued.count(), 1);
     assert.equal((await provider.requests()).length, requests, 'the line waits');
-    // It goes on with the next prompt, in its order.
-    await provider.script({ text: 'The new one.' }, { text: 'The queued one.' });
+    // It goes on with the next prompt, which stands behind it.
+    await provider.script({ text: 'The queued one.' }, { text: 'The new one.' });
     await workbench.ask('Go on');
-    await chat.getByText('The queued one.').waitFor();
+    await chat.getByText('The new one.').waitFor();
     await chat.locator('.queue').waitFor({ state: 'detached' });
     assert.deepEqual((await chat.locator('.prompt .prompt-words').allTextContents()).slice(-3), [
       'A long one',
-      'Go on',
       'Then this',
+      'Go on',
     ]);
+    assert.match((await chat.locator('.turn').last().textContent()) ?? '', /Go on.*The new one\./s);
   });
 
   step('35. a steer that nothing read becomes the next prompt', async (world) => {
@@ -219,19 +220,24 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await chat.getByText('une petite boutique').waitFor();
     await chat.locator('.steer', { hasText: 'Into French' }).filter({ hasText: 'Read' }).waitFor();
     assert.match((await provider.requests()).at(-1) ?? '', /Into French/);
+    // Where it was read: before the answer to it.
+    assert.match((await chat.locator('.turn').last().textContent()) ?? '', /README.*Into French.*une petite/s);
     await workbench.shot('37-steered');
     await chat.locator('.queue').waitFor({ state: 'detached' });
   });
 
   step('the model and the mode are picked natively, and the status menu has everything', async (world) => {
     const { chat, page } = world.workbench;
-    await chat.locator('.picker.model').click();
-    await page.locator('.quick-input-list .monaco-list-row').first().waitFor();
+    // Too narrow for two chips: one for both.
+    await chat.locator('.picker.both').click();
+    await world.workbench.quickPick('Model');
+    await page.locator('.quick-input-list .monaco-list-row', { hasText: 'in use' }).waitFor();
     await world.workbench.shot('38-models');
     await page.keyboard.press('Escape');
-    await chat.locator('.picker.mode').click();
-    await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Plan only' }).click();
-    await chat.locator('.picker.mode', { hasText: 'Plan only' }).waitFor();
+    await chat.locator('.picker.both').click();
+    await world.workbench.quickPick('Mode');
+    await world.workbench.quickPick('Plan only');
+    await chat.locator('.picker.both', { hasText: 'Plan only' }).waitFor();
     await world.workbench.statusItem.click();
     await page.locator('.quick-input-list .monaco-list-row', { hasText: 'Restart server' }).waitFor();
     await world.workbench.shot('38-menu');

@@ -118,7 +118,8 @@ story('a first user', {}, (step) => {
     );
     await workbench.ask('Two files that are not open');
     for (const name of ['token_store.py', 'fresh.py']) {
-      const card = workbench.chat.locator('.card.approval[data-hears]', { hasText: name });
+      const title = workbench.chat.locator('.card-title', { hasText: name });
+      const card = workbench.chat.locator('.card.approval[data-hears]').filter({ has: title });
       await card.waitFor();
       assert.deepEqual(await workbench.tabs(), before);
       await card.getByRole('button', { name: 'Allow', exact: true }).click();

@@ -178,7 +178,7 @@ bareView('cards', (bare) => {
       ...all.map(asked),
     ]);
     const group = page.locator('.dock-group');
-    assert.deepEqual(await group.locator('li .dock-title').allTextContents(), [
+    assert.deepEqual(await group.locator('li .dock-show').allTextContents(), [
       'Edit src/file1.ts?',
       'Edit src/file2.ts?',
       'Edit src/file3.ts?',

@@ -217,6 +217,55 @@ describe('undo', () => {
   });
 });
 
+describe('the line of prompts', () => {
+  const text = (words: string) => [{ type: 'text' as const, text: words }];
+  const asked = (words: string): ToView => ({
+    type: 'queue',
+    sessionId: 's1',
+    prompts: [{ promptId: words, prompt: text(words), kind: 'steer' }],
+  });
+  const step = (iteration: number): Update => ({ kind: 'state', state: 'assistant', iteration });
+  const words = (state: State) =>
+    state.turns.map((turn) => [
+      turn.prompt.map((block) => (block.type === 'text' ? block.text : '')).join(),
+      turn.status,
+      turn.entries.map((entry) => (entry.kind === 'steer' ? `steer ${entry.id}` : entry.id)).join(),
+    ]);
+
+  it('what was steered stands where the step that read it began, however late we hear of it', () => {
+    const state = run(
+      OPEN,
+      updates([STARTED, step(1), { kind: 'agent_message_chunk', itemId: 'm1', text: 'a' }]),
+      asked('also'),
+      updates([step(2), { kind: 'agent_message_chunk', itemId: 'm2', text: 'b' }], 4),
+      { type: 'queue', sessionId: 's1', prompts: [] },
+    );
+    expect(words(state)).toEqual([['Hi', 'running', 'm1,steer also,m2']]);
+  });
+
+  it('a prompt that the server put behind others is in the line, not on the page', () => {
+    const queue: ToView = {
+      type: 'queue',
+      sessionId: 's1',
+      prompts: [{ promptId: 'new', prompt: text('new'), kind: 'queue' }],
+    };
+    const sending: Local = { type: 'sending', promptId: 'new', prompt: text('new'), at: AT };
+    const state = run(OPEN, sending, updates([STARTED]), queue);
+    expect(words(state)).toEqual([['Hi', 'running', '']]);
+    expect(state.queue.map((prompt) => prompt.promptId)).toEqual(['new']);
+  });
+
+  it('a turn that begins stands before what is still being sent', () => {
+    const sending: Local = { type: 'sending', promptId: 'new', prompt: text('new'), at: AT };
+    const state = run(OPEN, sending, updates([STARTED]));
+    expect(words(state)).toEqual([
+      ['Hi', 'running', ''],
+      ['new', 'sending', ''],
+    ]);
+    expect(isBusy(state)).toBe(true);
+  });
+});
+
 describe('the rest', () => {
   it('several changes of one file are one, summed; a new file stays new', () => {
     const change = (kind: 'created' | 'edited', added: number): Update => ({

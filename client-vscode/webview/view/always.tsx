@@ -26,7 +26,9 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
   const allow = () => onAllow(changed && tool !== undefined ? { tool, pattern: pattern.trim(), scope } : undefined);
   return (
     <div class="card-panel">
-      <p class="rule-words">{changed ? l10n.t('Your own rule') : escaped(option.rule ?? option.label)}</p>
+      <p class="rule-words">
+        {changed ? l10n.t('Your own rule') : <Quoted text={escaped(option.rule ?? option.label)} />}
+      </p>
       {tool !== undefined && (
         <div class="rule-fields">
           <label>
@@ -70,6 +72,11 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
       </div>
     </div>
   );
+}
+
+/** What stands between backticks, as code. */
+function Quoted({ text }: { text: string }) {
+  return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }
 
 interface ExamplesProps {

@@ -87,7 +87,9 @@ function CallBody({ entry, diffOpen }: { entry: Call; diffOpen: boolean }) {
         <p class="note">{l10n.t('By rule: {0}', call.approval.rule ?? call.approval.reason)}</p>
       )}
       {call.recovered && <p class="note">{l10n.t('The model wrote this call as text; it was recognised.')}</p>}
-      {call.error && <p class="note error-text">{escaped(call.error)}</p>}
+      {call.error && !/^exit (code |status )?\d+\.?$/.test(call.error) && (
+        <p class="note error-text">{escaped(call.error)}</p>
+      )}
       {diff ? (
         <Diff
           lines={diff.lines}

@@ -7,7 +7,7 @@ import { l10n } from '../l10n.ts';
 import type { Ask } from '../messages.ts';
 import { isBusy, type Pending, questions, type State, type Turn } from '../state.ts';
 import { post } from '../store.ts';
-import { scroller } from '../ui.ts';
+import { wanted } from '../ui.ts';
 import { promptText, questionTitle } from '../words.ts';
 import { isComposing } from './approval.tsx';
 import { Button, Icon, IconButton } from './parts.tsx';
@@ -16,7 +16,6 @@ const KINDS = ['diff', 'command'] as const;
 
 export function Dock({ state }: { state: State }) {
   const mine = questions(state);
-  const hidden = mine.filter((pending) => !state.seen.includes(pending.request.approvalId) && !pending.answering);
   const elsewhere = state.approvals.filter((pending) => pending.request.sessionId !== state.session?.id).length;
   const asks = state.asks.filter((ask) => ask.sessionId === state.session?.id);
   const planned = planTurn(state);
@@ -24,6 +23,10 @@ export function Dock({ state }: { state: State }) {
     kind,
     waiting: mine.filter((pending) => pending.request.preview.kind === kind && !pending.answering),
   })).filter(({ waiting }) => waiting.length > 1);
+  const grouped = new Set(groups.flatMap(({ waiting }) => waiting));
+  const hidden = mine.filter(
+    (pending) => !state.seen.includes(pending.request.approvalId) && !pending.answering && !grouped.has(pending),
+  );
   const nothing =
     hidden.length === 0 &&
     elsewhere === 0 &&
@@ -75,7 +78,12 @@ function HiddenQuestion({ pending, more }: { pending: Pending; more: number }) {
         {questionTitle(call)}
         {more > 0 && <span class="meta"> {l10n.t('and {0} more', more)}</span>}
       </span>
-      <Button kind="primary" onPress={() => scroller.reveal(`[data-approval="${CSS.escape(approvalId)}"]`)}>
+      <Button
+        kind="primary"
+        onPress={() => {
+          wanted.value = approvalId;
+        }}
+      >
         {l10n.t('Show')}
       </Button>
     </div>
@@ -89,8 +97,8 @@ function Group({ kind, waiting, open }: { kind: Kind; waiting: readonly Pending[
   const n = waiting.length;
   const words =
     kind === 'diff'
-      ? { title: l10n.t('{0} edits wait', n), allow: l10n.t('Allow {0} edits', n) }
-      : { title: l10n.t('{0} commands wait', n), allow: l10n.t('Allow {0} commands', n) };
+      ? { title: l10n.t('{0} waiting', n), allow: l10n.t('Allow {0} edits', n) }
+      : { title: l10n.t('{0} waiting', n), allow: l10n.t('Allow {0} commands', n) };
   return (
     <div class="dock-group">
       <div class="dock-line">
@@ -112,9 +120,16 @@ function Group({ kind, waiting, open }: { kind: Kind; waiting: readonly Pending[
         <ul class="dock-list">
           {waiting.map(({ request }) => (
             <li key={request.approvalId}>
-              <span class="dock-title" title={questionTitle(request.call)}>
+              <button
+                type="button"
+                class="dock-title dock-show"
+                title={l10n.t('Show the card of: {0}', questionTitle(request.call))}
+                onClick={() => {
+                  wanted.value = request.approvalId;
+                }}
+              >
                 {questionTitle(request.call)}
-              </span>
+              </button>
               {kind === 'diff' && (
                 <Button kind="link" onPress={() => post({ type: 'openDiff', approvalId: request.approvalId, file: 0 })}>
                   {l10n.t('Diff')}

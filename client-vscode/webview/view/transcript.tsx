@@ -8,7 +8,7 @@ import { downward, FIRST_SPAN, grown, mounted, type Span, upward } from '../rows
 import { Follower } from '../scroll.ts';
 import { type Pending, questions, type State, type Turn } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
-import { leftAt, scroller } from '../ui.ts';
+import { leftAt, scroller, wanted } from '../ui.ts';
 import { promptText } from '../words.ts';
 import { Icon } from './parts.tsx';
 import { type Around, Card, TurnView } from './turn.tsx';
@@ -102,6 +102,16 @@ export function Transcript({ state }: { state: State }) {
     follower.current?.leave();
     box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - place.top;
   }, [leftAt.value, window.total]);
+
+  // Whatever was on its way, its rows or the whole view: the card comes into sight when it is there.
+  useEffect(() => {
+    const id = wanted.value;
+    const card = id && box.current?.querySelector(`[data-approval="${CSS.escape(id)}"]`);
+    if (!card) return;
+    wanted.value = undefined;
+    follower.current?.leave();
+    card.scrollIntoView({ block: 'center' });
+  });
 
   const onScroll = () => {
     const node = box.current;

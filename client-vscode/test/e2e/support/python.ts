@@ -1,0 +1,36 @@
+/** A Python that only knows how to make an environment and install a wheel, or how to fail at it. */
+
+import { chmod, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+
+export interface Python {
+  version: string;
+  name?: string;
+  /** what making an environment fails with */
+  venv?: string;
+  /** what installing fails with */
+  fails?: string;
+  /** the program that stands behind the installed `pilotfish` */
+  server?: string;
+}
+
+/** Into a folder of the PATH. Its environments hold a copy of it, and the file `asked` with what pip was told. */
+export async function writePython(folder: string, python: Python): Promise<void> {
+  const { version, name = 'python3', venv, fails, server = '/bin/true' } = python;
+  const say = (words: string) => `echo '${words}' >&2; exit 1`;
+  const script = `#!/bin/sh
+PATH=/usr/local/bin:/usr/bin:/bin
+case "$*" in
+  *version_info*) echo ${version} ;;
+  "-m venv "*) ${venv === undefined ? 'mkdir -p "$3/bin" && cp "$0" "$3/bin/python"' : say(venv)} ;;
+  "-m pip install "*)
+    ${fails === undefined ? ':' : say(fails)}
+    bin=$(dirname "$0")
+    echo "$@" > "$bin/../asked"
+    printf '#!/bin/sh\\nexec ${server} "$@"\\n' > "$bin/pilotfish"
+    chmod +x "$bin/pilotfish" ;;
+esac
+`;
+  await writeFile(path.join(folder, name), script);
+  await chmod(path.join(folder, name), 0o755);
+}
