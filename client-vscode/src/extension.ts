@@ -31,28 +31,34 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const connection = new Connection();
   const approvals = new Approvals(connection);
   const proposals = new Proposals(approvals);
-  const running = new Server(context, connection, log, {
-    workspace: {
-      configuration: () => [wireSettings()],
-      didChangeConfiguration: async () => {
-        await running.languageClient?.sendNotification('workspace/didChangeConfiguration', {
-          settings: { pilotfish: wireSettings() },
-        });
+  const view = new View(context);
+  const running = new Server(
+    context,
+    connection,
+    log,
+    {
+      workspace: {
+        configuration: () => [wireSettings()],
+        didChangeConfiguration: async () => {
+          await running.languageClient?.sendNotification('workspace/didChangeConfiguration', {
+            settings: { pilotfish: wireSettings() },
+          });
+        },
+      },
+      // Lenses of the server run here, so that every surface gives its answer through the same door.
+      executeCommand: async (command, args: { approvalId: string; optionId: OptionId }[], next) => {
+        const [said] = args;
+        if (command === 'pilotfish.approve' && said)
+          return approvals.answer(said.approvalId, { optionId: said.optionId });
+        if (command === 'pilotfish.preview' && said) return proposals.showQuestion(said.approvalId, 0, false);
+        return next(command, args);
       },
     },
-    // Lenses of the server run here, so that every surface gives its answer through the same door.
-    executeCommand: async (command, args: { approvalId: string; optionId: OptionId }[], next) => {
-      const [said] = args;
-      if (command === 'pilotfish.approve' && said)
-        return approvals.answer(said.approvalId, { optionId: said.optionId });
-      if (command === 'pilotfish.preview' && said) return proposals.showQuestion(said.approvalId, 0, false);
-      return next(command, args);
-    },
-  });
+    () => view.isVisible,
+  );
   server = running;
   const drafts = new Drafts(context.workspaceState);
   const sessions = new Sessions(connection, approvals, drafts);
-  const view = new View(context);
   const chat = new Chat(
     context.workspaceState,
     view,

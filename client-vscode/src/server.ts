@@ -37,6 +37,8 @@ export class Server implements vscode.Disposable {
     private readonly connection: Connection,
     private readonly log: vscode.LogOutputChannel,
     private readonly middleware: NonNullable<LanguageClientOptions['middleware']>,
+    /** whether the chat, which says how the server is, can be seen */
+    private readonly isSaid: () => boolean,
   ) {}
 
   /** For conversions between VS Code's shapes and LSP's. */
@@ -98,7 +100,7 @@ export class Server implements vscode.Disposable {
       } catch (error) {
         if (!(error instanceof InstallFailed)) throw error;
         this.become({ status: 'missing', reason: error.message, canInstall: true });
-        void this.offerLog(error.message);
+        if (!this.isSaid()) void this.offerLog(error.message);
       }
     });
     if (this.state.status === 'installing') await this.start();

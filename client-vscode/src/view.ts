@@ -34,7 +34,10 @@ export class View implements vscode.WebviewViewProvider, vscode.Disposable {
       this.heard.fire(message);
     });
     view.onDidChangeVisibility(() => {
-      if (!view.visible) this.hidden.fire();
+      if (view.visible) return;
+      // A hidden page is gone: what is told from now on waits until the next one is there.
+      this.ready = false;
+      this.hidden.fire();
     });
     view.onDidDispose(() => {
       if (this.view !== view) return;

@@ -215,7 +215,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.card.waitFor();
     await workbench.button('More ways to allow').click();
     await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
-    await workbench.chat.locator('.rule-words', { hasText: 'exactly `touch one.txt`, in this workspace' }).waitFor();
+    await workbench.chat.locator('.rule-words', { hasText: 'exactly touch one.txt, in this workspace' }).waitFor();
     await workbench.chat.locator('.rule-examples', { hasText: 'Not: touch one.txt --verbose' }).waitFor();
     assert.doesNotMatch(await world.config(), /touch one/);
     await workbench.shot('27-rule');

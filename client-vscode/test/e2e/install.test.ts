@@ -45,6 +45,11 @@ story('no server yet', { settings, env }, (step) => {
       await writePython(bin, { version: '3.12', fails: 'NewConnectionError: no route to host' });
       await install(workbench, "Can't reach the Python package index. Check the network or proxy, then try again.");
       await workbench.shot('52-no-network');
+      assert.deepEqual(
+        await workbench.toasts.filter({ hasText: 'Python' }).count(),
+        0,
+        'what the chat says, no toast repeats',
+      );
       await writePython(bin, { version: '3.12', server });
     });
   }
@@ -55,7 +60,8 @@ story('no server yet', { settings, env }, (step) => {
     await workbench.chat.getByText('No model connected.').waitFor();
     await workbench.shot('53-installed');
     await workbench.ask('Show me');
-    await workbench.card.waitFor();
+    await workbench.ended(1);
+    await workbench.chat.getByText('To work with a real model').waitFor();
     await workbench.shot('54-demo');
   });
 });

@@ -1,7 +1,7 @@
 // The e2e suite: installs what it needs, packages the extension when there is no package, and runs every story.
 //   npm run e2e                everything
-//   npm run e2e -- flow view   only test/e2e/flow.test.ts and test/e2e/view.test.ts
-import { execFileSync, spawnSync } from 'node:child_process';
+//   npm run e2e -- flow view   only test/e2e/flow.test.ts and test/e2e/view-*.test.ts
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,13 +13,45 @@ const wanted = process.argv.slice(2);
 execFileSync(path.join(here, 'install.sh'), { stdio: 'inherit' });
 const bin = path.resolve(client, '../.e2e/bin');
 const env = { ...process.env, PATH: `${bin}:${process.env.PATH}` };
-const run = (command, args) => spawnSync(command, args, { cwd: client, stdio: 'inherit', env }).status ?? 1;
-if (!existsSync(path.join(client, 'pilotfish.vsix')) && run('npm', ['run', '--silent', 'package']) !== 0)
-  process.exit(1);
+if (!existsSync(path.join(client, 'pilotfish.vsix'))) {
+  const made = spawnSync('npm', ['run', '--silent', 'package'], { cwd: client, stdio: 'inherit', env });
+  if (made.status !== 0) process.exit(1);
+}
 mkdirSync(path.resolve(client, '../.e2e/shots'), { recursive: true });
+
 const files = readdirSync(here)
   .filter((name) => name.endsWith('.test.ts'))
-  .filter((name) => wanted.length === 0 || wanted.some((word) => name.startsWith(word)))
-  .map((name) => path.join(here, name));
-// One after the other: each story drives a VS Code and a browser of its own.
-process.exit(run(path.join(bin, 'node'), ['--test', '--test-concurrency=1', '--test-reporter=spec', ...files]));
+  .filter((name) => wanted.length === 0 || wanted.some((word) => name.startsWith(word)));
+/** What drives the view in a bare page, and no VS Code. */
+const isBare = (name) => /^(view-|perf)/.test(name);
+
+/** These files one after the other; what they print is shown at once, or whole at the end. */
+function run(names, shownAtOnce) {
+  if (names.length === 0) return Promise.resolve(0);
+  const args = [
+    '--test',
+    '--test-concurrency=1',
+    '--test-reporter=spec',
+    ...names.map((name) => path.join(here, name)),
+  ];
+  const child = spawn(path.join(bin, 'node'), args, {
+    cwd: client,
+    env,
+    stdio: ['ignore', shownAtOnce ? 'inherit' : 'pipe', 'inherit'],
+  });
+  const printed = [];
+  child.stdout?.on('data', (piece) => printed.push(piece));
+  return new Promise((done) => {
+    child.on('close', (code) => done({ code: code ?? 1, printed: Buffer.concat(printed) }));
+  });
+}
+
+// Each story has a VS Code and a browser of its own, so they follow each other; beside them there is room for the view.
+const bare = run(files.filter(isBare), files.every(isBare));
+const stories = await run(
+  files.filter((name) => !isBare(name)),
+  true,
+);
+const beside = await bare;
+if (beside.printed) process.stdout.write(beside.printed);
+process.exit((stories.code ?? 0) || (beside.code ?? 0));

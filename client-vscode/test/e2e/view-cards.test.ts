@@ -110,7 +110,7 @@ bareView('cards', (bare) => {
     await bare.card();
     await button('More ways to allow').click();
     await page.getByRole('menuitem', { name: /Always…/ }).click();
-    await page.locator('.rule-words', { hasText: 'exactly `npm test && npm run lint`, in this workspace' }).waitFor();
+    await page.locator('.rule-words', { hasText: 'exactly npm test && npm run lint, in this workspace' }).waitFor();
     await page.locator('.rule-examples', { hasText: 'Not: npm test && npm run lint --verbose' }).waitFor();
     await page.getByLabel('Rule').fill('npm test *');
     await page.getByLabel('Where').selectOption('session');

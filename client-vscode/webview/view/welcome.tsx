@@ -159,6 +159,9 @@ export function ServerBanner({ server, crashed, cut }: { server: ServerState; cr
             </Button>
           )}
           <Button onPress={() => post({ type: 'command', command: 'settings' })}>{l10n.t('Settings')}</Button>
+          <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
+            {l10n.t('Show log')}
+          </Button>
         </div>
       );
     case 'stopped':

@@ -52,6 +52,8 @@ export async function startVscode(options: Options = {}): Promise<Vscode> {
   const home = await mkdtemp(path.join(tmpdir(), 'pilotfish-e2e-'));
   const user = path.join(home, 'user');
   await writeFile(path.join(home, 'config.yaml'), '');
+  // VS Code takes its environment from a login shell.
+  if (options.env?.PATH) await writeFile(path.join(home, '.profile'), `export PATH='${options.env.PATH}'\n`);
   // Settings of the machine's own are read from the remote's file, once VS Code has written to the user's.
   for (const place of ['User', 'Machine']) {
     await mkdir(path.join(user, place), { recursive: true });
