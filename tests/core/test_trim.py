@@ -17,7 +17,7 @@ from pilotfish.core.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
-from pilotfish.core.trim import TRIMMED_OUTPUT, estimate_tokens, trim
+from pilotfish.core.trim import TRIMMED_OUTPUT, Trimmer, estimate_tokens, trim
 
 
 def rounds(count: int, *, tokens: int = 1, first: int = 0) -> tuple[CanonicalMessage, ...]:
@@ -212,3 +212,15 @@ def _names(message: CanonicalMessage) -> list[tuple[str, str]]:
 
 def _all_calls(messages: tuple[CanonicalMessage, ...]) -> list[ToolCallPart]:
     return [call for message in messages for call in message.calls]
+
+
+@settings(max_examples=150, deadline=None)
+@given(sound_histories, sound_histories, st.integers(0, 4), st.integers(0, 40), st.integers(1, 20))
+def test_a_history_that_grows_is_trimmed_as_it_would_be_from_the_start(
+    first: tuple[CanonicalMessage, ...], other: tuple[CanonicalMessage, ...], kept: int, protect: int, saved: int
+) -> None:
+    trimmer = Trimmer(tool_history_rounds=kept, protect_tokens=protect, minimum_saved=saved)
+    for history in (first, other, (*first, *other)):
+        for count in range(len(history) + 1):
+            whole = trim(history[:count], tool_history_rounds=kept, protect_tokens=protect, minimum_saved=saved)
+            assert trimmer.trim(history[:count]) == list(whole)

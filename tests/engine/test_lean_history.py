@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -11,9 +12,12 @@ from openai import AsyncOpenAI
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
+    InstructionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    RetryFeedbackPart,
+    RetryInfo,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -28,7 +32,7 @@ from pydantic_ai.providers.openrouter import OpenRouterProvider
 from tests.support.stock import PARAMETERS
 
 from pilotfish.engine.http import certificates
-from pilotfish.engine.lean_history import Kept, remember
+from pilotfish.engine.lean_history import Kept, is_plain, remember
 
 
 def provider() -> OpenAIProvider:
@@ -83,6 +87,49 @@ async def test_a_replaced_part_is_noticed() -> None:
     await wire(model, messages)
     messages[2].parts[0] = UserPromptPart("stop")  # pyright: ignore[reportIndexIssue]  # a list, typed as a sequence
     assert {"role": "user", "content": "stop"} in await wire(model, messages)
+
+
+def growing() -> list[ModelMessage]:
+    """A conversation with plain messages, and ones that the library turns into something else."""
+    back = ToolReturnPart("read", "no", "c7", outcome="retried")
+    return [
+        ModelRequest(parts=[UserPromptPart(["look", "here"])]),
+        ModelResponse(parts=[TextPart("I look"), ToolCallPart("read", {"path": "a"}, "c1")]),
+        ModelRequest(parts=[ToolReturnPart("read", "<system>text</system>", "c1"), UserPromptPart("and b")]),
+        ModelResponse(parts=[ToolCallPart("read", "{", "c2"), ToolCallPart("read", {}, "c3")]),
+        ModelRequest(parts=[ToolReturnPart("read", "two", "c2"), ToolReturnPart("read", "three", "c3")]),
+        ModelResponse(parts=[ToolCallPart("read", {}, "c4"), ToolCallPart("read", {}, "c5")]),
+        ModelRequest(parts=[ToolReturnPart("read", "five", "c5"), ToolReturnPart("read", "four", "c4")]),
+        ModelResponse(parts=[ToolCallPart("read", {}, "c6")]),
+        ModelRequest(parts=[ToolReturnPart("read", {"a": [1]}, "c6", outcome="failed")]),
+        ModelResponse(parts=[TextPart(""), ToolCallPart("read", {}, "c7")]),
+        ModelRequest(parts=[back, RetryFeedbackPart("again", retry=RetryInfo(cause="model_retry"))]),
+        ModelResponse(parts=[ThinkingPart("hm", id="reasoning_content", provider_name="openai"), TextPart("done")]),
+        ModelRequest(parts=[SystemPromptPart("briefly"), UserPromptPart("and now?")]),
+    ]
+
+
+@pytest.mark.parametrize("left_out", range(-1, 12))
+async def test_what_was_found_out_of_the_beginning_changes_nothing(left_out: int) -> None:
+    stock, lean = OpenAIChatModel("gpt-5", provider=provider()), OpenAIChatModel("gpt-5", provider=provider())
+    remember(lean)
+    parameters = replace(PARAMETERS, instruction_parts=[InstructionPart("be brief", dynamic=True)])
+    messages = growing()
+    if left_out >= 0:
+        del messages[left_out : left_out + 2]
+    for count in (*range(1, len(messages) + 1), 3, len(messages)):
+        found: list[Any] = []
+        for model in (stock, lean):
+            prepared = model.prepare_messages(messages[:count], parameters)
+            found.append((prepared, list(await model._map_messages(prepared, parameters))))
+        assert found[1] == found[0]
+
+
+def test_only_what_the_library_leaves_alone_is_plain() -> None:
+    messages = growing()
+    pairs = zip([None, *messages], messages, strict=False)
+    plain = [is_plain(message, before) for before, message in pairs]
+    assert plain == [True, True, True, True, True, True, False, True, False, False, False, False, False]
 
 
 async def test_nothing_outlives_its_message() -> None:

@@ -325,7 +325,7 @@ async def test_what_comes_in_the_quiet_is_handed_on_in_one_piece_after_it() -> N
     slow = Slow()
     intake = Intake(aiter(slow))
     pulling = asyncio.create_task(intake.pull())
-    intake.rest(0.02)
+    intake.rest(1)
     taking = asyncio.create_task(intake.take())
     for text in (b"one ", b"two ", b"three"):
         slow.queue.put_nowait(text)

@@ -8,6 +8,7 @@ beginning of what is sent stays the same, byte for byte, and the provider's prom
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,15 +41,62 @@ def trim(
     soon as `protect_tokens` newer ones follow and at least `minimum_saved` tokens are gained. Results that the model
     has not answered yet are whole in any case.
     """
-    calls = [part.tool_call_id for message in messages for part in message.parts if type(part) is ToolCallPart]
-    unread = _unread(messages)
-    size = max(1, min(tool_history_rounds, MAX_STEP) if step is None else step)
-    threshold = max(0, len(calls) - max(0, tool_history_rounds)) // size * size
-    bare = {call_id for call_id in calls[:threshold] if call_id not in unread}
-    pruned = _over_budget(messages, bare, protect_tokens, max(1, minimum_saved)) - unread
-    if not bare and not pruned:
-        return tuple(messages)
-    return tuple(_trimmed(message, bare, pruned) for message in messages)
+    trimmer = Trimmer(
+        tool_history_rounds=tool_history_rounds,
+        protect_tokens=protect_tokens,
+        minimum_saved=minimum_saved,
+        step=step,
+    )
+    return tuple(trimmer.trim(messages))
+
+
+class Trimmer:
+    """`trim` for a history that grows: what is known of its beginning is not looked at again."""
+
+    def __init__(
+        self,
+        *,
+        tool_history_rounds: int,
+        protect_tokens: int = PROTECT_TOKENS,
+        minimum_saved: int = MINIMUM_SAVED,
+        step: int | None = None,
+    ) -> None:
+        self._rounds = max(0, tool_history_rounds)
+        self._protect_tokens = protect_tokens
+        self._minimum_saved = max(1, minimum_saved)
+        self._step = max(1, min(tool_history_rounds, MAX_STEP) if step is None else step)
+        self._known: list[CanonicalMessage] = []
+        self._calls: list[str] = []
+        self._outputs: list[tuple[str, int]] = []
+        self._cut: tuple[set[str], set[str]] = (set(), set())
+        self._trimmed: list[CanonicalMessage] = []
+
+    def trim(self, messages: Sequence[CanonicalMessage]) -> list[CanonicalMessage]:
+        """The history as it is sent; see `trim`."""
+        self._look_at(messages)
+        unread = _unread(messages)
+        threshold = max(0, len(self._calls) - self._rounds) // self._step * self._step
+        bare = {call_id for call_id in self._calls[:threshold] if call_id not in unread}
+        pruned = _over_budget(self._outputs, bare, self._protect_tokens, self._minimum_saved) - unread
+        if (bare, pruned) != self._cut:
+            self._cut = (bare, pruned)
+            self._trimmed.clear()
+        for message in messages[len(self._trimmed) :]:
+            self._trimmed.append(_trimmed(message, bare, pruned) if bare or pruned else message)
+        return list(self._trimmed)
+
+    def _look_at(self, messages: Sequence[CanonicalMessage]) -> None:
+        """Take up what is new. Another history than the last time is taken up from the start."""
+        if len(messages) < len(self._known) or not all(map(operator.is_, self._known, messages)):
+            for known in (self._known, self._calls, self._outputs, self._trimmed):
+                known.clear()
+        for message in messages[len(self._known) :]:
+            self._known.append(message)
+            for part in message.parts:
+                if type(part) is ToolCallPart:
+                    self._calls.append(part.tool_call_id)
+                elif type(part) is ToolReturnPart:
+                    self._outputs.append((part.tool_call_id, _return_tokens(part)))
 
 
 def _unread(messages: Sequence[CanonicalMessage]) -> set[str]:
@@ -60,19 +108,14 @@ def _unread(messages: Sequence[CanonicalMessage]) -> set[str]:
 
 
 def _over_budget(
-    messages: Sequence[CanonicalMessage], bare: set[str], protect_tokens: int, minimum_saved: int
+    returned: Sequence[tuple[str, int]], bare: set[str], protect_tokens: int, minimum_saved: int
 ) -> set[str]:
     """Ids of the calls whose output is pruned.
 
     Outputs are taken together, oldest first, in groups of at least `minimum_saved` tokens; a group goes when
     `protect_tokens` of newer output follow it. Where a group ends depends on what came before it only.
     """
-    outputs = [
-        (part.tool_call_id, _return_tokens(part))
-        for message in messages
-        for part in message.parts
-        if type(part) is ToolReturnPart and part.tool_call_id not in bare
-    ]
+    outputs = [output for output in returned if output[0] not in bare]
     newer = sum(tokens for _, tokens in outputs)
     pruned: set[str] = set()
     group: list[str] = []

@@ -40,19 +40,23 @@ pydantic_ai.BANNER_ENABLED = False  # a terminal, and a coding agent's pipe, sho
 
 Context = RunContext[RequestOrchestrator]
 
+TOOL_RETRIES = 3  # how often one tool may be called wrongly in a row
+OUTPUT_RETRIES = 2  # how many empty answers a run forgives
+
 
 class Hooks(AbstractCapability[RequestOrchestrator]):
     """Carries what happens in a run to the turn. Holds no state."""
 
     async def before_model_request(self, ctx: Context, request_context: ModelRequestContext) -> ModelRequestContext:
-        request_context.messages = await ctx.deps.before_request(ctx, request_context.messages)
+        request_context.messages = ctx.deps.before_request(ctx, request_context.messages)
+        await ctx.deps.may_send()
         return request_context
 
     async def after_model_request(
         self, ctx: Context, *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         del request_context
-        return await ctx.deps.after_response(ctx, response)
+        return ctx.deps.after_response(ctx, response)
 
     async def wrap_tool_execute(
         self, ctx: Context, *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: WrapToolExecuteHandler
@@ -72,28 +76,32 @@ class Hooks(AbstractCapability[RequestOrchestrator]):
 
 async def forward(ctx: Context, events: AsyncIterable[AgentStreamEvent]) -> None:
     """The run's events, as the turn wants them: pieces of text, thought and arguments, and odd results."""
-    turn = ctx.deps
     async for event in events:
-        match event:
-            case PartStartEvent(index=index, part=TextPart(content=text)):
-                turn.text_piece(index, text)
-            case PartDeltaEvent(index=index, delta=TextPartDelta(content_delta=text)):
-                turn.text_piece(index, text)
-            case PartStartEvent(index=index, part=ThinkingPart(content=text)):
-                turn.thought_piece(index, text)
-            case PartDeltaEvent(index=index, delta=ThinkingPartDelta(content_delta=text)):
-                turn.thought_piece(index, text or "")
-            case PartStartEvent(index=index, part=ToolCallPart() as part):
-                turn.announce(index, part.tool_call_id, part.tool_name)
-                turn.args_piece(index, part.args_as_json_str() if part.args else "")
-            case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
-                turn.args_piece(index, args if isinstance(args, str) else "")
-            case EnqueuedMessagesEvent(enqueue_id=enqueue_id):
-                turn.delivered(enqueue_id)
-            case FunctionToolResultEvent(part=part):
-                turn.answered(part.tool_call_id, str(part.content))
-            case _:
-                pass
+        hear(ctx.deps, event)
+
+
+def hear(turn: RequestOrchestrator, event: AgentStreamEvent) -> None:
+    """Tell the turn what one event means to it."""
+    match event:
+        case PartStartEvent(index=index, part=TextPart(content=text)):
+            turn.text_piece(index, text)
+        case PartDeltaEvent(index=index, delta=TextPartDelta(content_delta=text)):
+            turn.text_piece(index, text)
+        case PartStartEvent(index=index, part=ThinkingPart(content=text)):
+            turn.thought_piece(index, text)
+        case PartDeltaEvent(index=index, delta=ThinkingPartDelta(content_delta=text)):
+            turn.thought_piece(index, text or "")
+        case PartStartEvent(index=index, part=ToolCallPart() as part):
+            turn.announce(index, part.tool_call_id, part.tool_name)
+            turn.args_piece(index, part.args_as_json_str() if part.args else "")
+        case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args)):
+            turn.args_piece(index, args if isinstance(args, str) else "")
+        case EnqueuedMessagesEvent(enqueue_id=enqueue_id):
+            turn.delivered(enqueue_id)
+        case FunctionToolResultEvent(part=part):
+            turn.answered(part.tool_call_id, str(part.content))
+        case _:
+            pass
 
 
 @cache
@@ -108,8 +116,8 @@ def main_agent() -> Agent[RequestOrchestrator, str]:
         None,
         deps_type=RequestOrchestrator,
         name="pilotfish",
-        retries={"tools": 3, "output": 2},
-        tools=[_tool(tool) for tool in TOOLS],
+        retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
+        tools=_tools(),
         capabilities=[Hooks()],
         instructions=_instructions,
     )
@@ -117,6 +125,21 @@ def main_agent() -> Agent[RequestOrchestrator, str]:
 
 def _instructions(ctx: Context) -> str:
     return ctx.deps.instructions()
+
+
+def definitions() -> list[ToolDefinition]:
+    """Every tool, as a model is told of it."""
+    return list(_definitions())
+
+
+@cache
+def _definitions() -> tuple[ToolDefinition, ...]:
+    return tuple(tool.tool_def for tool in _tools())
+
+
+@cache
+def _tools() -> tuple[Tool[RequestOrchestrator], ...]:
+    return tuple(_tool(tool) for tool in TOOLS)
 
 
 def _tool(tool: PilotfishTool[Any]) -> Tool[RequestOrchestrator]:

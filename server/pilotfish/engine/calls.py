@@ -126,7 +126,7 @@ class Calls:
             self._close(call_id, CallStatus.FAILED, "no such tool")
             return Returned("There is no tool of this name.", "failed")
         try:
-            parsed = tool.args.model_validate(dict(args))
+            parsed = tool.args.model_validate(args)  # whatever the model wrote: a list, a number
         except ValidationError as error:
             text = _argument_errors(error)
             self._close(call_id, CallStatus.FAILED, text)

@@ -1,5 +1,7 @@
 """The HTTP client that models talk through, with a watchdog on every answer.
 
+Nothing is sent before what `holding` names is done: a turn's records are written while the request is made.
+
 A provider that stops sending is noticed: no byte for `stall` seconds ends the request with a read timeout, which
 `failures.py` calls `stalled`. Any byte counts, pings and comments too, so a slow answer that lives is never cut.
 The first byte may take longer: reasoning models think before they speak, local ones read the prompt first.
@@ -9,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import cast
 
@@ -20,10 +24,39 @@ CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0
 
 
+_wait_for: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("wait_for", default=None)
+
+
+@contextmanager
+def holding(done: Callable[[], Awaitable[None]]) -> Generator[None]:
+    """Requests made here through a client of ours are sent when `done` is: see `is_held`."""
+    token = _wait_for.set(done)
+    try:
+        yield
+    finally:
+        _wait_for.reset(token)
+
+
+def is_held(model: object) -> bool:
+    """Whether a model talks through a client of ours, so that `holding` holds for it."""
+    client: object = getattr(getattr(model, "client", None), "_client", None)
+    return isinstance(client, Client)
+
+
+class Client(httpx2.AsyncClient):
+    """A client made here."""
+
+
+async def _hold(_: httpx2.Request) -> None:
+    wait = _wait_for.get()
+    if wait is not None:
+        await wait()
+
+
 def create_client(stall: float) -> httpx2.AsyncClient:
     """A client whose answers are watched. Proxies of the environment hold, as no transport of ours replaces them."""
     patience = stall * FIRST_BYTE_FACTOR
-    client = httpx2.AsyncClient(
+    client = Client(
         timeout=httpx2.Timeout(connect=CONNECT_SECONDS, read=patience, write=WRITE_SECONDS, pool=CONNECT_SECONDS),
         verify=certificates(),
     )
@@ -31,6 +64,7 @@ def create_client(stall: float) -> httpx2.AsyncClient:
     async def watch(response: httpx2.Response) -> None:
         response.stream = Watched(cast("httpx2.AsyncByteStream", response.stream), stall)
 
+    client.event_hooks["request"].append(_hold)
     client.event_hooks["response"].append(watch)
     return client
 

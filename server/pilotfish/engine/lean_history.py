@@ -1,18 +1,34 @@
-"""A conversation in wire form, message by message, kept as long as the message lives.
+"""A conversation in wire form, made once for each message.
 
 pydantic-ai turns the whole history into OpenAI's form for every request, though only its end is new. Each message is
-turned on its own, by two hooks that depend on nothing but it and the model, so what they gave can be kept.
+turned on its own, by two hooks that depend on nothing but it and the model, so what they gave can be kept as long as
+the message lives.
+
+Before and after that the library walks the history some twenty times for things that ours hardly ever holds: files in
+results, retries, capabilities, thoughts, cache marks. A conversation of plain messages comes out of `prepare_messages`
+as it went in, and its wire form is that of its messages one after the other: what was found out about its beginning is
+remembered, and only the end is looked at. Anything else goes the library's way.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.settings import ModelSettings
 
 Wire = dict[str, Any]
 HOOKS = ("_map_user_message", "_map_model_response")
@@ -42,7 +58,115 @@ def remember(model: object) -> bool:
 
     for hook, ours in zip(HOOKS, (request, response), strict=True):
         setattr(model, hook, ours)
+    _shorten(model, of_request, of_response)
     return True
+
+
+def _shorten(
+    model: OpenAIChatModel,
+    of_request: Callable[[ModelRequest], AsyncIterator[Wire]],
+    of_response: Callable[[ModelResponse], Wire | None],
+) -> None:
+    """Spare plain conversations the walks."""
+    prepare, map_all = model.prepare_messages, model._map_messages  # noqa: SLF001  # a hook
+    last = Conversation()
+
+    def prepare_messages(
+        messages: list[ModelMessage], model_request_parameters: ModelRequestParameters | None = None
+    ) -> list[ModelMessage]:
+        if _sends_as_is(model, model_request_parameters) and last.is_plain(messages):
+            return messages
+        return prepare(messages, model_request_parameters)
+
+    async def map_messages(
+        messages: Sequence[ModelMessage],
+        model_request_parameters: ModelRequestParameters,
+        *,
+        model_settings: ModelSettings | None = None,
+    ) -> list[Any]:
+        profile: Mapping[str, Any] = model.profile
+        settings = cast("Mapping[str, Any]", model_settings or {})
+        if (
+            not last.is_plain(messages)
+            or settings.get("openai_cache_instructions")
+            or not profile.get("openai_chat_supports_multiple_system_messages", True)
+        ):
+            return list(await map_all(messages, model_request_parameters, model_settings=model_settings))
+        role = profile.get("openai_system_prompt_role") or "system"
+        instructions = model._get_instruction_parts(messages, model_request_parameters) or ()  # noqa: SLF001  # likewise
+        forms: list[Wire] = [{"role": role, "content": part.content} for part in instructions]
+        for index, message in enumerate(messages):
+            known = last.form(index, message)
+            if known is None:
+                if isinstance(message, ModelRequest):
+                    known = [form async for form in of_request(message)]
+                else:
+                    form = of_response(message)
+                    known = [] if form is None else [form]
+                last.keep(index, message, known)
+            forms += known
+        return forms
+
+    model.prepare_messages = prepare_messages
+    setattr(model, "_map_messages", map_messages)  # noqa: B010  # a hook, as above
+
+
+def _sends_as_is(model: OpenAIChatModel, parameters: ModelRequestParameters | None) -> bool:
+    """Whether this model is sent plain messages as they are: it takes system prompts anywhere, and ids of any form."""
+    profile: Mapping[str, Any] = model.profile
+    instructions = (parameters and parameters.instruction_parts) or ()
+    return (
+        bool(profile.get("supports_inline_system_prompts"))
+        and profile.get("tool_call_id_length") is None
+        and all(part.on_change == "rewrite" for part in instructions)
+    )
+
+
+class Conversation:
+    """The conversation that was looked at last: which of its messages are plain, and their wire forms."""
+
+    def __init__(self) -> None:
+        self._known: list[ModelMessage] = []
+        self._forms: list[tuple[list[int], list[Wire]] | None] = []
+
+    def is_plain(self, messages: Sequence[ModelMessage]) -> bool:
+        """Whether every message is plain. Only what was not there the last time is looked at."""
+        same = 0
+        for before, now in zip(self._known, messages, strict=False):
+            if before is not now:
+                break
+            same += 1
+        del self._known[same:], self._forms[same:]
+        for message in messages[same:]:
+            if not is_plain(message, self._known[-1] if self._known else None):
+                return False
+            self._known.append(message)
+            self._forms.append(None)
+        return True
+
+    def form(self, index: int, message: ModelMessage) -> list[Wire] | None:
+        kept = self._forms[index]
+        return None if kept is None or kept[0] != list(map(id, message.parts)) else kept[1]
+
+    def keep(self, index: int, message: ModelMessage, forms: list[Wire]) -> None:
+        self._forms[index] = (list(map(id, message.parts)), forms)
+
+
+def is_plain(message: ModelMessage, before: ModelMessage | None) -> bool:
+    """Whether a message, after the one before it, holds nothing that the library would turn into something else."""
+    if isinstance(message, ModelResponse):
+        return bool(message.parts) and all(
+            type(part) is ToolCallPart or (type(part) is TextPart and bool(part.content)) for part in message.parts
+        )
+    for part in message.parts:
+        if type(part) is UserPromptPart:
+            if type(part.content) is not str and not all(type(item) is str for item in part.content):
+                return False
+        elif type(part) is not ToolReturnPart or type(part.content) is not str or part.tool_kind is not None:
+            return False
+    returned = [part.tool_call_id for part in message.parts if type(part) is ToolReturnPart]
+    called = [part.tool_call_id for part in before.parts if type(part) is ToolCallPart] if before else []
+    return bool(message.parts) and (len(returned) < 2 or returned == called)  # one is in order
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -67,7 +67,7 @@ from pilotfish.core.records import (
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.core.sanitizer import repair
 from pilotfish.core.textcalls import find_calls
-from pilotfish.core.trim import trim
+from pilotfish.core.trim import Trimmer
 from pilotfish.core.visible import one_line
 from pilotfish.engine.adapter import from_canonical, to_canonical
 from pilotfish.engine.calls import Calls, Returned, is_open
@@ -133,7 +133,7 @@ class Ports(Protocol):
         ...
 
     async def taken_up(self, turn_id: str) -> None:
-        """the prompt has been recorded"""
+        """the prompt has been emitted; it is on disk when the turn has next `settled`"""
         ...
 
     def emit(self, record: Record) -> None: ...
@@ -215,6 +215,7 @@ class RequestOrchestrator:
         self._resumed = resumed
         self._state = ResponseState(self._state_changed)
         self._token = CancellationToken()
+        self._running: asyncio.Task[None] | None = None
         self._cancelled_at: float | None = None
         self._message_id = ""
         self._call_ids: dict[int, str] = {}
@@ -282,6 +283,8 @@ class RequestOrchestrator:
         if self._cancelled_at is None:
             self._cancelled_at = self.clock()
             self._token.cancel()
+            if self._running is not None:
+                self._running.cancel()
 
     @property
     def token(self) -> CancellationToken:
@@ -371,6 +374,7 @@ class RequestOrchestrator:
             log.warning("turn %s: no summary: %s", self.request.request_id, failure(problem))
 
     async def _one_run(self) -> StopReason:
+        from pilotfish.engine import lean_run
         from pilotfish.engine.agent import forward, main_agent
 
         model = self._model()
@@ -379,47 +383,75 @@ class RequestOrchestrator:
         self._seen = len(history)
         usage = RunUsage()
         budget = self.settings.budget
+        limits = UsageLimits(
+            request_limit=max(1, self.settings.max_iterations - self._earlier.requests),
+            total_tokens_limit=_left(budget.tokens, self._earlier),
+            cost_limit=_cost_left(budget.cost, self._earlier),
+        )
+        toolsets = self.ports.toolsets()
         with capture_run_messages() as captured:
+            said: Sequence[ModelMessage] = captured
             try:
-                await main_agent().run(
-                    message_history=history,
-                    model=model,
-                    deps=self,
-                    usage=usage,
-                    usage_limits=UsageLimits(
-                        request_limit=max(1, self.settings.max_iterations - self._earlier.requests),
-                        total_tokens_limit=_left(budget.tokens, self._earlier),
-                        cost_limit=_cost_left(budget.cost, self._earlier),
-                    ),
-                    cancellation_token=self._token,
-                    event_stream_handler=forward,
-                    toolsets=self.ports.toolsets(),
-                )
+                if lean_run.fits(self.settings, model, history, toolsets):
+                    lean = lean_run.LeanRun(self, model, history, usage, limits)
+                    said = lean.messages
+                    await self._stoppable(lean.run())
+                else:
+                    await main_agent().run(
+                        message_history=history,
+                        model=model,
+                        deps=self,
+                        usage=usage,
+                        usage_limits=limits,
+                        cancellation_token=self._token,
+                        event_stream_handler=forward,
+                        toolsets=toolsets,
+                    )
             except RunCancelled as cancelled:
                 self._record_rest(cancelled.all_messages(), keep_partial=True)
                 return "cancelled"
+            except asyncio.CancelledError:
+                self._record_rest(said, keep_partial=True)
+                if self._cancelled_at is None:
+                    raise
+                return "cancelled"
             except UsageLimitExceeded:
-                self._record_rest(captured, keep_partial=True)
+                self._record_rest(said, keep_partial=True)
                 return "max_iterations" if self.iteration >= self.settings.max_iterations else "budget"
             except TurnError as problem:
-                self._record_rest(captured, keep_partial=not problem.retryable)
+                self._record_rest(said, keep_partial=not problem.retryable)
                 raise
             except UnexpectedModelBehavior as problem:
-                self._record_rest(captured, keep_partial=True)
+                self._record_rest(said, keep_partial=True)
                 if self._last is not None and self._last.finish_reason == "content_filter":
                     self.notice("warning", "The provider refused to answer.", "Word the request differently.")
                     return "refusal"
                 raise self._misbehaved(problem) from problem
             except Exception as problem:
                 final = failure(problem)
-                self._record_rest(captured, keep_partial=not final.retryable)
+                self._record_rest(said, keep_partial=not final.retryable)
                 raise final from problem
             finally:
                 self._context = None
                 self._tally(usage)
                 self._earlier = self._usage
-        self._record_rest(captured, keep_partial=True)
+        self._record_rest(said, keep_partial=True)
         return self._stop_reason()
+
+    async def _stoppable(self, run: Coroutine[Any, Any, None]) -> None:
+        """Run to the end, or until `cancel`: then this is cancelled once the run is over."""
+        self._running = running = asyncio.get_running_loop().create_task(run, name=f"run {self.request.request_id}")
+        if self._cancelled_at is not None:
+            running.cancel()
+        try:
+            await asyncio.wait((running,))
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.wait((running,))
+            raise
+        finally:
+            self._running = None
+        running.result()
 
     async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
         receipt = None
@@ -465,10 +497,13 @@ class RequestOrchestrator:
 
     # -- one model request: phases 1 and 2 ---------------------------------------------------------------------
 
-    async def before_request(
-        self, ctx: RunContext[RequestOrchestrator], messages: list[ModelMessage]
+    def before_request(
+        self, ctx: RunContext[RequestOrchestrator], messages: Sequence[ModelMessage]
     ) -> list[ModelMessage]:
-        """Phases 1 and 2: enter the assistant state; what the tools returned is recorded, then sent."""
+        """Phases 1 and 2: enter the assistant state; record what the tools returned, and say what of it all is sent.
+
+        It may be sent after `may_send`: nothing reaches a provider that is not on disk.
+        """
         self._record_rest(ctx.messages, keep_partial=True)
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
@@ -476,14 +511,17 @@ class RequestOrchestrator:
         self._state.transition_to("assistant")
         self._message_id = self.ports.new_id("msg")
         self._call_ids.clear()
+        return self._trimmed(messages)
+
+    async def may_send(self) -> None:
+        """Returns when everything so far is on disk, and the client keeps up."""
         await self.settled()
         await self.ports.room()  # a client that does not read is not told of step after step
-        return self._trimmed(messages)
 
     # -- one model response: phases 3 to 7 ---------------------------------------------------------------------
 
-    async def after_response(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> ModelResponse:
-        """Phases 3 to 7, with the response whole: record it before anything of it runs."""
+    def after_response(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> ModelResponse:
+        """Phases 3 to 7, with the response whole: record it before anything of it runs (`Calls` waits for that)."""
         # Not sooner: what is enqueued before a request becomes part of one that has been recorded already.
         self._context = ctx
         self._enqueue_steering(ctx)
@@ -503,7 +541,6 @@ class RequestOrchestrator:
             raise ModelRetry("Your last answer was empty. Answer the user, or call a tool.")
         else:
             self._state.transition_to("response")  # phase 7
-        await self.settled()
         return response
 
     async def execute(self, call_id: str, name: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> Returned:
@@ -676,18 +713,11 @@ class RequestOrchestrator:
     def _trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """What of it is sent. Untouched messages stay the very objects they are."""
         canonical = [self._canonical_of(message) for message in messages]
-        sent = trim(
-            canonical,
-            tool_history_rounds=self.settings.tool_history_rounds,
-            protect_tokens=self.settings.protect_tokens,
-            minimum_saved=self.settings.minimum_saved_tokens,
-        )
-        if len(sent) == len(messages):
-            return [
-                message if after is before else from_canonical(after)
-                for message, before, after in zip(messages, canonical, sent, strict=True)
-            ]
-        return [from_canonical(message) for message in sent]
+        sent = self._trimmer.trim(canonical)
+        return [
+            message if after is before else from_canonical(after)
+            for message, before, after in zip(messages, canonical, sent, strict=True)
+        ]
 
     def _canonical_of(self, message: ModelMessage) -> CanonicalMessage:
         known = self._canonical.get(id(message))
@@ -703,6 +733,11 @@ class RequestOrchestrator:
 
     def _reset_messages(self) -> None:
         self._canonical.clear()
+        self._trimmer = Trimmer(
+            tool_history_rounds=self.settings.tool_history_rounds,
+            protect_tokens=self.settings.protect_tokens,
+            minimum_saved=self.settings.minimum_saved_tokens,
+        )
 
     # -- calls in a response ----------------------------------------------------------------------------------------
 

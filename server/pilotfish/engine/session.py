@@ -352,8 +352,9 @@ class LiveSession:
         await self.live.face.room()
 
     async def taken_up(self, turn_id: str) -> None:
-        """A prompt is on disk. The first one gives the session its title."""
-        await self.settled()
+        """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""
+        if not self.row.title:
+            await self.settled()
         for notice in self.live.store_notices():
             self._say(turn_id, "warning", notice.message, notice.remedy)
         if not self.row.title:

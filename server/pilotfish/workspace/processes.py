@@ -97,6 +97,7 @@ class Processes:
         self._killing: set[asyncio.Task[None]] = set()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._warden = Warden(self._name)
+        self._has_started = False
         _ALL.add(self)
 
     @property
@@ -205,6 +206,7 @@ class Processes:
             self._scratch.cleanup()
 
     async def _start(self, command: str, tell: Tell) -> tuple[Job, tuple[str, ...]]:
+        self._has_started = True
         bash = shutil.which("bash")
         if bash is None:
             raise ToolError("bash is not installed on this machine")
@@ -336,6 +338,8 @@ class Processes:
 
     async def _sweep(self, spared: Collection[Job] = ()) -> None:
         """Kill what no job knows of: daemons whose command ended before they were seen."""
+        if not self._has_started:
+            return  # looking at every process of the machine takes longer than the rest of a cancel
         deadline = time.monotonic() + GRACE
         while (strays := find(self._name).sure) and time.monotonic() < deadline:
             # Looked for after the strays: what a spared job starts in between counts as its own.
