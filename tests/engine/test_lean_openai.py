@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
+from openai._models import construct_type
 from openai._types import NOT_GIVEN, omit
 from openai.types.chat import ChatCompletionChunk
 from pydantic_ai.messages import (
@@ -57,7 +58,7 @@ from tests.support.provider_responses import Responses
 from tests.support.provider_strict import Memory
 from tests.support.stock import PARAMETERS, PROMPT, ask
 
-from pilotfish.engine import lean_stream
+from pilotfish.engine import lean_chunks, lean_stream
 from pilotfish.engine.lean_openai import install, raw_body
 from pilotfish.engine.lean_stream import MAX_WAITING, Intake, LeanDecoder
 
@@ -496,6 +497,16 @@ async def test_the_end_of_the_body_may_come_after_the_end_of_the_answer() -> Non
             assert len(pool.connections) == 1  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # likewise
 
 
+async def test_a_body_that_does_not_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean_stream, "DRAIN_SECONDS", 0.01)
+    parts = (Text("a"), Raw("data: [DONE]\n\n"), Pause(0.5))
+    async with serve(otherwise=Reply(parts=parts, end="stall")) as provider:
+        client, model = pointed(provider, lean=True)
+        async with client:
+            answers = [await ask(model) for _ in range(2)]
+    assert [answer.parts for answer in answers] == [[TextPart("a")]] * 2
+
+
 async def test_a_stream_that_is_left_in_the_quiet_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lean_stream, "WINDOW", 3600.0)
     before = asyncio.all_tasks()
@@ -569,3 +580,47 @@ def test_only_plain_clients_of_the_sdk_are_made_lean() -> None:
     azure = AsyncAzureOpenAI(api_key="k", azure_endpoint="https://x", api_version="1")
     assert install(azure) is False
     assert install(object()) is False
+
+
+BASE: dict[str, Any] = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+CALL = {"index": 0, "id": "x", "type": "function", "function": {"name": "a", "arguments": ""}}
+DETAILS = {"prompt_tokens_details": {"cached_tokens": 0}, "completion_tokens_details": {"reasoning_tokens": 1}}
+COUNTS = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, **DETAILS}
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {**BASE, "choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        delta(role="assistant", content=""),
+        delta(content="hi", refusal=None, reasoning_content="hm"),
+        delta(tool_calls=[CALL]),
+        delta(function_call={"name": "a", "arguments": "{}"}),
+        {**BASE, "choices": [], "usage": COUNTS, "provider": "p", "system_fingerprint": "f", "service_tier": "default"},
+        {**BASE, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", "logprobs": None}]},
+    ],
+)
+def test_a_chunk_built_by_hand_is_the_sdks(data: dict[str, Any]) -> None:
+    ours, theirs = lean_chunks.chunk(data), construct_type(type_=ChatCompletionChunk, value=data)
+    assert ours == theirs
+    assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"choices": []},
+        [],
+        {**BASE, "choices": [{"index": "0", "delta": {}, "finish_reason": None}]},
+        {**BASE, "choices": [{"index": 0, "delta": {}, "finish_reason": "bored"}]},
+        {**BASE, "choices": [{"index": 0, "delta": {}, "logprobs": {"content": 5}, "finish_reason": None}]},
+        delta(content=5),
+        delta(tool_calls={"0": CALL}),
+        {**BASE, "created": 1.5, "choices": []},
+    ],
+)
+def test_an_unusual_chunk_is_left_to_the_sdk(data: Any) -> None:
+    assert lean_chunks.chunk(data) is None

@@ -8,7 +8,7 @@ SDK's own. A body that JSON cannot take as it is goes the SDK's way. Off with th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -20,6 +20,7 @@ from openai.resources.responses.responses import AsyncResponses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 
+from pilotfish.engine.lean_chunks import chunk
 from pilotfish.engine.lean_stream import LeanDecoder
 
 T = TypeVar("T")
@@ -36,7 +37,18 @@ def install(client: object) -> bool:
     client.chat.__dict__["completions"] = LeanCompletions(client)
     client.__dict__["responses"] = LeanResponses(client)
     client.__dict__["_make_sse_decoder"] = LeanDecoder
+    client.__dict__["_process_response_data"] = _by_hand(client._process_response_data)  # noqa: SLF001  # a hook
     return True
+
+
+def _by_hand(process: Callable[..., Any]) -> Callable[..., Any]:
+    """Chunks of the usual shape made by `lean_chunks`, everything else as before."""
+
+    def processed(*, data: object, cast_to: Any, response: Any) -> Any:
+        made = chunk(data) if cast_to is ChatCompletionChunk else None
+        return process(data=data, cast_to=cast_to, response=response) if made is None else made
+
+    return processed
 
 
 class LeanStream(AsyncStream[T]):

@@ -52,6 +52,8 @@ class LeanDecoder:
                     if event.data.startswith("[DONE]"):
                         self._finished = True
                         await asyncio.wait({pulling}, timeout=DRAIN_SECONDS)
+                        if not pulling.done():
+                            return  # the SDK would read to the end of the body now, beside us
                     yield event
                 if texts:
                     intake.rest(WINDOW)
