@@ -350,6 +350,7 @@ class LiveSession:
 
     async def room(self) -> None:
         await self.live.face.room()
+        await self.live.one_by_one()
 
     async def taken_up(self, turn_id: str) -> None:
         """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""

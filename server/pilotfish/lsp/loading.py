@@ -215,6 +215,7 @@ def _warm(live: Live) -> None:
     In a loop of this thread's own, because a model belongs to the loop it is made on; this one is let go.
     """
     from pilotfish.engine import models
+    from pilotfish.engine.agent import main_agent
 
     async def make() -> None:
         try:
@@ -224,6 +225,8 @@ def _warm(live: Live) -> None:
 
     with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
         asyncio.run(make())
+    main_agent()
+    gc.freeze()  # all of this stays: to look through it again and again holds up every session for a tenth of a second
 
 
 def _words(problem: Problem) -> str:

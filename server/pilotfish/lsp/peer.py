@@ -245,7 +245,7 @@ class Inbox:
 
     def _drain(self) -> None:
         # Only some at once: what has been taken up gets its turn on the loop while a flood comes in.
-        for _ in range(64):
+        for _ in range(8):
             with self._lock:
                 if not self._waiting:
                     self._scheduled = False
