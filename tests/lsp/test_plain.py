@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.client import RpcError
+from tests.support.client import RpcError, never
 from tests.support.playing import PlayedEditor, path_at
 from tests.support.provider import call, fails, say
 from tests.support.served import Rig, served
@@ -166,18 +166,48 @@ async def test_without_a_place_for_documents_the_answer_is_a_message(tmp_path: P
 
 async def test_trust_is_asked_once_and_kept_in_the_users_config(tmp_path: Path):
     async with plainly(tmp_path) as (rig, editor, folder):
+        (folder / "AGENTS.md").write_text("Mind the gap.\n")
         editor.buttons = [None, "Trust this folder"]
         for number in range(3):
             await editor.run("pilotfish.prompt", {"prompt": rig.script(f"t{number}", say("ok")), "wait": True})
         assert [asked["actions"] for asked in editor.asked] == [
             [{"title": "Trust this folder"}, {"title": "Read only"}]
         ] * 2
+        assert ["Mind the gap." in str(request.messages) for request in rig.provider.requests] == [False, True, True]
         kept = tomllib.loads((tmp_path / "home" / "config.toml").read_text())
         assert kept["workspace"][str(folder)]["trusted"] is True
         assert not (folder / ".pilotfish").exists()
     async with plainly(tmp_path) as (rig, editor, _):
         await editor.run("pilotfish.prompt", {"prompt": rig.script("again", say("ok")), "wait": True})
         assert editor.asked == []
+
+
+async def test_trust_is_not_asked_for_before_it_is_needed(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        (folder / "a.txt").write_text("x\n")
+        name = rig.script("reads", call("read_file", path="a.txt"), say("It is x."))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        assert (editor.messages(), editor.asked) == (["It is x."], [])
+        editor.buttons = ["Trust this folder", "Allow once"]
+        name = rig.script("writes", call("write_file", path="b.txt", content="y\n"), say("Written."))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        assert [asked["actions"][0]["title"] for asked in editor.asked] == ["Trust this folder", "Allow once"]
+        assert (folder / "b.txt").read_text() == "y\n"
+
+
+@pytest.mark.parametrize("rules", [True, False])
+async def test_a_turn_is_cancelled_while_trust_is_asked_for(tmp_path: Path, rules: bool):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        if rules:
+            (folder / "AGENTS.md").write_text("Mind the gap.\n")
+        rig.client.answers["window/showMessageRequest"] = never
+        name = rig.script("asks", call("write_file", path="c.txt", content=""), say("no"))
+        await editor.run("pilotfish.prompt", name)
+        await rig.client.until(lambda: bool(rig.client.of("window/showMessageRequest")))
+        await editor.run("pilotfish.cancel")
+        await rig.client.until(lambda: editor.messages() == ["Stopped."])
+        assert len(rig.client.taken_back) == 1
+        assert not (folder / "c.txt").exists()
 
 
 async def test_in_a_read_only_folder_nothing_is_changed_and_nothing_asked_again(tmp_path: Path):

@@ -168,6 +168,8 @@ class Calls:
         asked: CallApproval | None = None
         for _ in range(MAX_ASKS):
             verdict = turn.judge(facts)
+            if verdict.decision == "deny" and await turn.ports.gains_trust(facts):
+                verdict = turn.judge(facts)
             preview = await self._preview(tool, args) if verdict.decision == "ask" or asked else None
             mark = digest(tool.name, args.model_dump(mode="json"), _versions(preview))
             if verdict.decision == "deny":

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -112,6 +112,8 @@ class Live:
         self._secrets: dict[str, str] = {}
         self._sessions: dict[str, LiveSession] = {}
         self._questions: dict[str, _Open] = {}
+        self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
+        """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
         self._store_notices: list[StoreNotice] = []
         self._gate = asyncio.Lock()
 

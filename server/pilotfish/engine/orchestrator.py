@@ -145,6 +145,15 @@ class Ports(Protocol):
     async def keep(self, data: bytes) -> str: ...
     async def read_output(self, call_id: str, first: int, count: int) -> str: ...
     def judge(self, facts: CallFacts) -> Verdict: ...
+    @property
+    def undecided(self) -> bool:
+        """nobody has said yet whether the folder is trusted, and somebody can be asked"""
+        ...
+
+    async def gains_trust(self, facts: CallFacts) -> bool:
+        """ask for trust, when nothing but that forbids a call; whether it is there now"""
+        ...
+
     async def ask(
         self,
         turn_id: str,
@@ -663,7 +672,10 @@ class RequestOrchestrator:
         parts = [
             standing_instructions(),
             environment_facts(
-                self.workspace, mode=self.ports.mode, today=self._now().date(), trusted=self.ports.trusted
+                self.workspace,
+                mode=self.ports.mode,
+                today=self._now().date(),
+                trusted=self.ports.trusted or self.ports.undecided,
             ),
             self.ports.rules_text() if self.ports.trusted else "",
         ]

@@ -119,6 +119,10 @@ class Rules:
             self._cached = (stamps, "\n\n".join(filter(None, (self._read(file) for file in files))))
         return self._cached[1]
 
+    def there(self, near: Sequence[Path] = ()) -> bool:
+        """Whether there are any, without reading them."""
+        return bool(self._files(near))
+
     def _files(self, near: Sequence[Path]) -> list[Path]:
         directories: dict[Path, None] = dict.fromkeys(self._workspace.roots)
         for file in near:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pilotfish.core.approvals import seal
@@ -107,6 +108,9 @@ class LiveSession:
         self._to_ask_again: set[str] = set()
         self._asked_again = asyncio.Event()
         self._asked_again.set()
+        self._asking_for_trust = asyncio.Lock()
+        self._trust_asked_in = ""
+        self._trust_question: asyncio.Future[None] | None = None
         self.elsewhere: str | None = None
         """the turn that another process is running"""
 
@@ -238,6 +242,8 @@ class LiveSession:
         if self.turn is not None:
             self.turn.cancel()
         self.live.mcp.hurry()
+        if self._trust_question is not None:
+            self._trust_question.cancel()
         return await asyncio.shield(current.answer)
 
     async def aclose(self) -> None:
@@ -363,6 +369,8 @@ class LiveSession:
             if self.row.title:
                 row = self.row
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
+        if self.undecided and self._agents_rules.there(self._open_paths()):
+            await self._ask_for_trust()
         if self.trusted:
             self.live.use_mcp()
             await self.live.mcp.settled()
@@ -384,6 +392,32 @@ class LiveSession:
     def judge(self, facts: CallFacts) -> Verdict:
         rules = (*self.rules, *self.live.standing_rules(self.row.workspace))
         return judge(facts, Mode(self.row.mode), rules, self.trusted)
+
+    @property
+    def undecided(self) -> bool:
+        folder = self.row.workspace
+        if self.live.ask_for_trust is None or folder is None or self.trusted:
+            return False
+        return self.live.book.trust_of(Path(folder)) is None
+
+    async def gains_trust(self, facts: CallFacts) -> bool:
+        rules = (*self.rules, *self.live.standing_rules(self.row.workspace))
+        if not self.undecided or judge(facts, Mode(self.row.mode), rules, trusted=True).decision == "deny":
+            return False
+        await self._ask_for_trust()
+        return self.trusted
+
+    async def _ask_for_trust(self) -> None:
+        """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
+        turn_id = self.turn.turn_id if self.turn else ""
+        async with self._asking_for_trust:
+            if self.undecided and self.live.ask_for_trust and self.row.workspace and self._trust_asked_in != turn_id:
+                self._trust_asked_in = turn_id
+                self._trust_question = asyncio.ensure_future(self.live.ask_for_trust(Path(self.row.workspace)))
+                try:
+                    await asyncio.wait((self._trust_question,))
+                finally:
+                    self._trust_question.cancel()
 
     async def ask(
         self,
@@ -424,7 +458,10 @@ class LiveSession:
         self.emit(record)
 
     def rules_text(self) -> str:
-        return self._agents_rules.text([buffer.path for buffer in self.workspace.open_documents()])
+        return self._agents_rules.text(self._open_paths())
+
+    def _open_paths(self) -> list[Path]:
+        return [buffer.path for buffer in self.workspace.open_documents()]
 
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
         return self.live.mcp.toolsets if self.trusted else ()

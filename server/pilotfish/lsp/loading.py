@@ -196,6 +196,8 @@ class Loader:
         handlers.set_roots(world.roots)
         plain = Plain(parts.peer, parts.client, live, handlers, parts.progresses)
         face.listeners.append(plain.told)
+        if not parts.client.ours:
+            live.ask_for_trust = plain.ask_for_trust
         self._use_mcp(live)
         self._warming = asyncio.ensure_future(asyncio.to_thread(_warm, live))
         return Engine(live, handlers, plain)

@@ -2,7 +2,8 @@
 
 `workspace/executeCommand` starts work and answers at once, because some editors stand still until it does;
 `$/progress` shows the work and cancels it; messages with buttons ask; the answer is a message when it is short, else
-a Markdown transcript in an editor. Such editors know no workspace trust, so the user is asked once for each folder.
+a Markdown transcript in an editor. Such editors know no workspace trust, so the user is asked once for each folder,
+when the agent first would change or run something there, or read its instruction files.
 """
 
 from __future__ import annotations
@@ -137,7 +138,6 @@ class Plain:
     ) -> None:
         turn = _Turn(session_id, await self._progresses.start("Pilotfish", token, stop))
         try:
-            await self._ask_for_trust((await self._live.session(session_id)).workspace_folder)
             self._running[session_id] = turn
             params = wire.PromptParams(session_id=session_id, prompt=tuple(prompt), when_busy="queue")
             result = await self._handlers.prompt(params, turn.progress.cancelled)
@@ -176,18 +176,15 @@ class Plain:
         if not await self._show(path):
             self._message(INFO, f"{text[:SHORT_CHARS]}… The whole answer is in {path}")
 
-    async def _ask_for_trust(self, folder: str | None) -> None:
+    async def ask_for_trust(self, folder: Path) -> None:
         """Once for each folder; the answer is kept in the user's config. Closed without one, it is asked again."""
-        if folder is None or self._live.trusted(folder) or self._live.book.trust_of(Path(folder)) is not None:
-            return
-        name = Path(folder).name
         message = (
-            f"Do you trust the folder {name}? There Pilotfish would change files, run commands and follow "
+            f"Do you trust the folder {folder.name}? There Pilotfish would change files, run commands and follow "
             "instruction files, asking you as its mode says."
         )
         chosen = await self._choice(message, (TRUST, READ_ONLY))
         if chosen is not None:
-            self._live.book.trust(Path(folder), chosen == TRUST)
+            self._live.book.trust(folder, chosen == TRUST)
 
     # -- what the client shows ------------------------------------------------------------------------------------
 
