@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from tests.support.engine import rig, texts
 from tests.support.provider import Call, Gate, Reply, call, calls, fails, say
-from tests.support.provider_script import Refusal, Text
+from tests.support.provider_script import Pause, Raw, Refusal, Text
 
 from pilotfish.core.fold import Item
+from pilotfish.core.items import MessageItem
 from pilotfish.engine.live import Live
+from pilotfish.engine.orchestrator import RequestOrchestrator
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.engine.recovery import NOT_FORKED
 
@@ -128,3 +132,65 @@ async def test_a_deleted_session_takes_its_transcript_with_it(tmp_path: Path) ->
         path.write_text("what was said")
         await turn.live.delete(turn.session_id)
         assert not path.exists()
+
+
+async def test_what_was_shown_is_kept_when_it_could_not_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = RequestOrchestrator._record_rest
+
+    def no_memory(turn: RequestOrchestrator, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
+        if any(isinstance(message, ModelResponse) for message in messages):
+            raise MemoryError
+        whole(turn, messages, keep_partial=keep_partial)
+
+    async with rig(tmp_path, say("shown ", "so far", end="drop"), otherwise=say("fine")) as turn:
+        monkeypatch.setattr(RequestOrchestrator, "_record_rest", no_memory)
+        outcome = await turn.prompt("go")
+        assert outcome.stop_reason == "failed"
+        monkeypatch.undo()
+        loaded = await turn.live.load(turn.session_id)
+        assert [item.text for item in loaded.items if isinstance(item, MessageItem)] == ["shown so far"]
+        assert (await turn.prompt("and now?")).stop_reason == "end_turn"
+        turn.check_laws()
+
+
+async def test_a_pair_of_surrogates_in_two_pieces_is_told_as_it_is_kept(tmp_path: Path) -> None:
+    def piece(text: str) -> Raw:
+        return Raw(f'data: {{"id":"x","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}\n\n')
+
+    parts = (Text("a"), piece("\\ud83d"), Pause(0.3), piece("\\ude00"), piece("\\ud83d"))
+    async with rig(tmp_path, Reply(parts=parts)) as turn:
+        assert (await turn.prompt("go")).stop_reason == "end_turn"
+        loaded = await turn.live.load(turn.session_id)
+        assert turn.text() == "a\U0001f600\ufffd"
+        assert [item.text for item in loaded.items if isinstance(item, MessageItem)] == [turn.text()]
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # it is no number of tokens, as the SDK says itself
+async def test_no_number_of_tokens_is_too_large_for_the_ledger(tmp_path: Path) -> None:
+    counted = f'"usage":{{"prompt_tokens":{10**30},"completion_tokens":7,"total_tokens":{10**30}}}'
+    head = '"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[]'
+    absurd = Reply(parts=(Text("a"), Raw(f"data: {{{head},{counted}}}\n\n")))
+    async with rig(tmp_path, absurd, otherwise=say("fine")) as turn:
+        assert (await turn.prompt("go")).usage.input_tokens == 1 << 40
+        assert (await turn.prompt("again")).stop_reason == "end_turn"
+        listed = await turn.live.list()
+        assert [session.id for session in listed.sessions] == [turn.session_id]
+
+
+async def test_a_turn_that_could_not_even_end_is_mended_like_one_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    async with rig(tmp_path, say("shown ", "so far"), otherwise=say("fine")) as turn:
+        monkeypatch.setattr(RequestOrchestrator, "_end", no_memory)
+        with pytest.raises(MemoryError):
+            await turn.prompt("go")
+        monkeypatch.undo()
+        loaded = await turn.live.load(turn.session_id)
+        assert [item.text for item in loaded.items if isinstance(item, MessageItem)] == ["shown so far"]
+        assert (await turn.prompt("and now?")).stop_reason == "end_turn"
+        turn.check_laws()

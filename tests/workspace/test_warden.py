@@ -22,7 +22,7 @@ from pilotfish.workspace.sandbox import no_sandbox
 async def main():
     processes = Processes([Path(sys.argv[1])], sandbox=lambda: no_sandbox("a test"))
     job, _ = await processes.start("setsid sleep 60 & touch up; sleep 60", tell=lambda _: None)
-    print(processes._name, flush=True)
+    print(processes._name, processes._scratch_folder(), flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -30,20 +30,24 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_commands_of_a_killed_server_are_ended(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_commands_and_the_scratch_folder_of_a_killed_server_go(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen([sys.executable, "-c", SERVER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        name = server.stdout.readline().strip()
-        while not (tmp_path / "up").exists():
+        name, scratch = server.stdout.readline().split()
+        for _ in range(3000):
+            if (tmp_path / "up").exists():
+                break
             time.sleep(0.01)
         assert find(name).sure
+        assert Path(scratch).is_dir()
         server.send_signal(number)
         server.wait()
     for _ in range(500):
-        if not find(name).sure:
+        if not find(name).sure and not Path(scratch).exists():
             break
         time.sleep(0.02)
     assert find(name).sure == frozenset()
+    assert not Path(scratch).exists()
 
 
 async def test_the_warden_goes_with_the_session(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import orjson
 
 from pilotfish.cli.keyboard import Lines
 from pilotfish.cli.screen import Screen
-from pilotfish.core.visible import visible
+from pilotfish.core.visible import exact, visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.ports import Answer, OptionId, Question, Session, Told
 from pilotfish.protocol import present, wire
@@ -109,7 +109,7 @@ class TerminalFace:
             name = file.path.name
             self.screen.diff("".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")))
         if preview.kind == "command":
-            self.screen.line(f"  $ {visible(preview.command)}", "bold")
+            self.screen.line(f"  $ {exact(preview.command)}", "bold")
             self.screen.line(f"  in {visible(preview.cwd)}", "dim")
         elif preview.kind == "text":
             self.screen.line(f"  {visible(preview.text)}")

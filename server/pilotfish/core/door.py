@@ -9,6 +9,7 @@ that names the place.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -77,7 +78,7 @@ def read_message(value: object, place: str = "message") -> CanonicalMessage:
 def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
     """Read one part. `role` decides what bare text is; `index` makes the id of a call that has none."""
     if isinstance(value, str):
-        return _speech(role, value)
+        return _speech(role, fit(value))
     if not isinstance(value, Mapping):
         raise UnreadableMessage(f"is not an object but {_kind_of(value)}", place=place)
     fields = cast("Fields", value)
@@ -114,7 +115,7 @@ def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
         case "retry-feedback":
             return RetryPart(_clean(rest.get("content"), place), _rest(rest, "content", place=place))
         case _:
-            return OtherPart(kind, {key: _clean(item, place) for key, item in rest.items()})
+            return OtherPart(fit(kind), {fit(key): _clean(item, place) for key, item in rest.items()})
 
 
 def _role(fields: Fields, place: str) -> MessageRole:
@@ -190,7 +191,7 @@ def _call(fields: Fields, index: int, place: str) -> ToolCallPart:
     args, raw = normalise_args(_clean(written, f"{place}.args"))
     kept = fields.get("raw_args")
     if isinstance(kept, str) and not args:
-        raw = _fit(kept)
+        raw = fit(kept)
     call_id = fields.get("tool_call_id", fields.get("id") if "tool_name" not in fields else None)
     if call_id is None or call_id == "":
         call_id = _missing_id(name, args, raw, index)
@@ -240,14 +241,14 @@ def _speech(role: MessageRole, words: str, extra: Extra = NO_EXTRA) -> Part:
 
 def _user_content(content: object, place: str) -> str | tuple[str | Extra, ...]:
     if isinstance(content, str):
-        return _fit(content)
+        return fit(content)
     if not isinstance(content, Sequence):
         raise UnreadableMessage(f"has content that is neither text nor a list but {_kind_of(content)}", place=place)
     items: list[str | Extra] = []
     for index, item in enumerate(cast("Sequence[object]", content)):
         where = f"{place}.content[{index}]"
         if isinstance(item, str):
-            items.append(_fit(item))
+            items.append(fit(item))
         elif not isinstance(item, Mapping):
             raise UnreadableMessage(f"is neither text nor an object but {_kind_of(item)}", place=where)
         else:
@@ -255,17 +256,17 @@ def _user_content(content: object, place: str) -> str | tuple[str | Extra, ...]:
             text = part.get("text")
             # {"type": "text", "text": …} is how chat messages spell a string
             plain = part.get("type") == "text" and isinstance(text, str)
-            items.append(_fit(cast("str", text)) if plain else cast("Extra", _clean(part, where)))
+            items.append(fit(cast("str", text)) if plain else cast("Extra", _clean(part, where)))
     return tuple(items)
 
 
 def _words(value: object, place: str) -> str:
     if not isinstance(value, str):
         raise UnreadableMessage(f"is not text but {_kind_of(value)}", place=place)
-    return _fit(value)
+    return fit(value)
 
 
-def _fit(text: str) -> str:
+def fit(text: str) -> str:
     """Text that UTF-8 can hold: a lone half of a surrogate pair is replaced."""
     if text.isascii():
         return text
@@ -287,11 +288,13 @@ def _clean_extra(extra: Fields, place: str) -> Extra:
 
 
 def _clean(value: object, place: str, depth: int = 0) -> Any:
-    """The value as plain JSON values: tuples become lists, text fits UTF-8."""
+    """The value as plain JSON values: tuples become lists, text fits UTF-8, what is no number is a word."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
-        return _fit(value)
+        return fit(value)
     if depth > MAX_DEPTH:
         raise UnreadableMessage(f"is nested more than {MAX_DEPTH} deep", place=place.partition(".")[0])
     if isinstance(value, Mapping):
@@ -299,7 +302,7 @@ def _clean(value: object, place: str, depth: int = 0) -> Any:
         for key, item in cast("Mapping[object, object]", value).items():
             if not isinstance(key, str):
                 raise UnreadableMessage(f"has a key that is not text: {key!r}", place=place)
-            cleaned[_fit(key)] = _clean(item, f"{place}.{key}", depth + 1)
+            cleaned[fit(key)] = _clean(item, f"{place}.{key}", depth + 1)
         return cleaned
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         items = cast("Sequence[object]", value)

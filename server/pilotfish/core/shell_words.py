@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pilotfish.core.visible import shows, visible
+from pilotfish.core.visible import one_line, shows
 
 
 class GiveUpError(Exception):
@@ -131,7 +131,7 @@ def _word(text: str, start: int) -> tuple[Word, int]:
             parts.append(char)
             at += 1
         else:
-            raise GiveUpError(NAMED.get(char, f"it has a character that needs a look: {visible(char)}"))
+            raise GiveUpError(NAMED.get(char, f"it has a character that needs a look: {one_line(char)}"))
     if at == start:
         raise GiveUpError(NAMED["&"])
     return Word(_joined(parts), quoted), at

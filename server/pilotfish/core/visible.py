@@ -22,9 +22,16 @@ def visible(text: str) -> str:
     return "".join(char if char == "\n" or shows(char) else _written(char) for char in text)
 
 
+def exact(text: str) -> str:
+    """Likewise, for what a program will read: blanks that only look like a space are written out too."""
+    return "".join(
+        _written(char) if unicodedata.category(char) == "Zs" and char != " " else char for char in visible(text)
+    )
+
+
 def one_line(text: str) -> str:
     """Likewise, with line ends written out too."""
-    return visible(text).replace("\n", "\\n")
+    return exact(text).replace("\n", "\\n")
 
 
 def shows(char: str) -> bool:

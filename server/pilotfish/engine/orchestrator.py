@@ -32,6 +32,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RunUsage
 
+from pilotfish.core.door import fit
 from pilotfish.core.ids import with_plain_ids
 from pilotfish.core.loops import Repeats
 from pilotfish.core.messages import (
@@ -40,6 +41,7 @@ from pilotfish.core.messages import (
     CallStatus,
     CanonicalMessage,
     CanonicalToolCall,
+    message_from_json,
     message_to_json,
     normalise_args,
 )
@@ -75,7 +77,7 @@ from pilotfish.engine.models import broke_off, failure
 from pilotfish.engine.observe import request_id
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.engine.prompt import PreparedPrompt, environment_facts, plain_text, standing_instructions
-from pilotfish.engine.recovery import STARTED
+from pilotfish.engine.recovery import STARTED, partial_messages
 from pilotfish.engine.state import ResponseState
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_TOKENS = 1 << 40  # that a provider may say it counted: sums of more would not fit into the ledger
 MAX_TRIES = 4  # of one model request whose failure may pass
 LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry to the user
 
@@ -140,6 +143,10 @@ class Ports(Protocol):
     async def settled(self) -> None: ...
     async def room(self) -> None:
         """the client keeps up with what it is told"""
+        ...
+
+    async def left_over(self) -> Sequence[Record]:
+        """pieces that were told and whose message is not recorded"""
         ...
 
     async def keep(self, data: bytes) -> str: ...
@@ -228,6 +235,10 @@ class RequestOrchestrator:
         self._cancelled_at: float | None = None
         self._message_id = ""
         self._call_ids: dict[int, str] = {}
+        self._unrecorded: set[str] = set()
+        """messages of which pieces were told"""
+        self._halves: dict[str, ChunkRecord] = {}
+        """item → half a surrogate pair at the end of its last piece: the next one may bring the other half"""
         self._own_calls: dict[str, None] = {}
         self._seen = 0
         self._responses = 0
@@ -464,6 +475,7 @@ class RequestOrchestrator:
 
     async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
         receipt = None
+        await self._record_pieces()
         self._close_open("aborted by user" if stop == "cancelled" else "the turn ended")
         for change in self.workspace.take_unclaimed():
             await self.changed("", change)
@@ -520,6 +532,7 @@ class RequestOrchestrator:
         self._state.transition_to("assistant")
         self._message_id = self.ports.new_id("msg")
         self._call_ids.clear()
+        self._halves.clear()
         return self._trimmed(messages)
 
     async def may_send(self) -> None:
@@ -590,8 +603,16 @@ class RequestOrchestrator:
             self.registry.move(call_id, CallStatus.FAILED, error=content[:2000])
 
     def _piece(self, item_id: str, channel: Literal["message", "thought", "args", "progress"], text: str) -> None:
+        if (half := self._halves.pop(item_id, None)) is not None:
+            text = half.text + text
+        chunk = ChunkRecord(turn_id=self.turn_id, item_id=item_id, channel=channel, text=text)
+        if channel in ("message", "thought"):
+            self._unrecorded.add(self._message_id)
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self._halves[item_id] = replace(chunk, text=text[-1])
+            text = text[:-1]
         if text:
-            self.emit(ChunkRecord(turn_id=self.turn_id, item_id=item_id, channel=channel, text=text))
+            self.emit(replace(chunk, text=fit(text)) if not text.isascii() else chunk)
 
     # -- what calls need of the turn -----------------------------------------------------------------------------
 
@@ -686,6 +707,9 @@ class RequestOrchestrator:
     def _record(self, message: ModelMessage, text: str | None = None, *, shown_only: bool = False) -> None:
         canonical = to_canonical(_without_instructions(message))
         assistant = isinstance(message, ModelResponse)
+        for half in self._halves.values() if assistant else ():
+            self.emit(replace(half, text=fit(half.text)))
+        self._halves.clear()
         if not shown_only:
             self.ports.history.append(canonical)
         self.emit(
@@ -700,6 +724,8 @@ class RequestOrchestrator:
                 shown_only=shown_only,
             )
         )
+        if assistant:
+            self._unrecorded.discard(self._message_id)
 
     def _record_rest(self, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
         """Record what the run has added since we last looked."""
@@ -710,6 +736,16 @@ class RequestOrchestrator:
                 self._record(message)
             elif message.parts:
                 self._record(self._with_own_ids(message), shown_only=not keep_partial)
+
+    async def _record_pieces(self) -> None:
+        """What was told and could not be recorded (memory was short, the library broke) is recorded piece by piece."""
+        if not self._unrecorded:
+            return
+        self._unrecorded.clear()
+        await self.settled()
+        for record in partial_messages(self.turn_id, await self.ports.left_over(), (), (), self.clock()):
+            self.ports.history.append(message_from_json(record.message))
+            self.emit(record)
 
     def _sendable(self, model: Model) -> list[ModelMessage]:
         """The whole conversation, repaired, as the library's messages."""
@@ -828,15 +864,15 @@ class RequestOrchestrator:
     def _count(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> None:
         self._tally(ctx.usage)
         window = self.settings.context_window or ctx.model.context_window
-        used = response.usage.input_tokens + response.usage.output_tokens
+        used = _counted(response.usage.input_tokens) + _counted(response.usage.output_tokens)
         self.emit(UsageRecord(turn_id=self.turn_id, usage=self._usage, context_used=used, context_window=window))
 
     def _tally(self, run: RunUsage) -> None:
         """The turn's usage: what earlier runs used, and this one so far."""
         used = self._earlier + Usage(
-            input_tokens=run.input_tokens,
-            output_tokens=run.output_tokens,
-            cached_tokens=run.cache_read_tokens,
+            input_tokens=_counted(run.input_tokens),
+            output_tokens=_counted(run.output_tokens),
+            cached_tokens=_counted(run.cache_read_tokens),
             cost=float(run.cost) if run.cost is not None else None,
         )
         self._usage = replace(used, requests=self.iteration, tool_calls=len(self._own_calls))
@@ -917,6 +953,11 @@ def _looks(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"title": tool.title(tool.args.model_validate(dict(args))), "category": tool.category}
     except ValueError:
         return {"title": name, "category": tool.category}
+
+
+def _counted(tokens: float) -> int:
+    """A number of tokens, whatever the provider says."""
+    return int(min(max(tokens, 0), MAX_TOKENS))
 
 
 def _left(limit: int | None, used: Usage) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from pilotfish.core.messages import (
@@ -49,7 +49,7 @@ def close_open_turn(
     own = [record for record in records if record.turn_id == turn_id]
     calls: dict[str, ToolCallRecord] = {record.call.id: record for record in own if isinstance(record, ToolCallRecord)}
     recorded = {record.message_id for record in own if isinstance(record, MessageRecord)}
-    closing: list[Record] = _partial_messages(turn_id, left_over, calls, recorded, now)
+    closing: list[Record] = [*partial_messages(turn_id, left_over, list(calls.values()), recorded, now)]
     closing += [
         replace(record, call=_closed(record.call, forked=forked), timestamp=now)
         for record in calls.values()
@@ -97,27 +97,24 @@ def _closed(call: CanonicalToolCall, *, forked: bool) -> CanonicalToolCall:
     return replace(call, status=CallStatus.CANCELLED, error=error)
 
 
-def _partial_messages(
+def partial_messages(
     turn_id: str,
     left_over: Sequence[Record],
-    calls: dict[str, ToolCallRecord],
-    recorded: set[str],
+    calls: Sequence[ToolCallRecord],
+    recorded: Collection[str],
     now: float,
-) -> list[Record]:
+) -> list[MessageRecord]:
     """Answers that were being streamed: what had been shown of them becomes a message, each part in its place."""
-    shown: dict[str, dict[int, Part]] = {}
+    pieces: dict[str, dict[int, list[ChunkRecord]]] = {}
     for record in left_over:
         if isinstance(record, ChunkRecord) and record.channel in ("message", "thought"):
             message_id, _, index = record.item_id.rpartition(".")
             if message_id not in recorded and index.isdecimal():
-                parts = shown.setdefault(message_id, {})
-                before = parts.get(int(index))
-                said = before.content if isinstance(before, TextPart | ThoughtPart) else ""
-                kind = TextPart if record.channel == "message" else ThoughtPart
-                parts[int(index)] = kind(said + record.text)
-    messages: list[Record] = []
-    for message_id, parts in shown.items():
-        made = iter([record.call for record in calls.values() if record.message_id == message_id])
+                pieces.setdefault(message_id, {}).setdefault(int(index), []).append(record)
+    messages: list[MessageRecord] = []
+    for message_id, texts in pieces.items():
+        parts = {index: _said(chunks) for index, chunks in texts.items()}
+        made = iter([record.call for record in calls if record.message_id == message_id])
         ordered = [parts.get(index) or _call_part(next(made, None)) for index in range(max(parts) + 1)]
         ordered += [_call_part(call) for call in made]
         message = CanonicalMessage(
@@ -134,6 +131,11 @@ def _partial_messages(
             )
         )
     return messages
+
+
+def _said(chunks: Sequence[ChunkRecord]) -> Part:
+    kind = TextPart if chunks[0].channel == "message" else ThoughtPart
+    return kind("".join(chunk.text for chunk in chunks))
 
 
 def _call_part(call: CanonicalToolCall | None) -> Part | None:

@@ -165,7 +165,7 @@ class LiveSession:
             self._audit_hash = heads.audit_hash
             records = [entry.record for entry in entries]
             self._interrupted = self.elsewhere = None
-            left_over = await self._left_over()
+            left_over = await self.left_over()
             if closing := close_open_turn(records, left_over, now=self.clock(), forked=forked):
                 if await self._runs_elsewhere():
                     self.elsewhere = closing[-1].turn_id
@@ -307,6 +307,11 @@ class LiveSession:
                 turn.cancel()
             try:
                 outcome = await turn.run()
+            except Exception:
+                # Its end is not in the ledger: the session is read again and mended, as after a crash.
+                await self.settled()
+                self._journal = None
+                raise
             finally:
                 self.turn = None
             self.turns += 1
@@ -542,7 +547,7 @@ class LiveSession:
         )
         self._spoken.append(_Spoken(record.message_id, own_words))
 
-    async def _left_over(self) -> Sequence[Record]:
+    async def left_over(self) -> Sequence[Record]:
         return [entry.record for entry in await self.live.ledger.unfinished(self.row.id)]
 
     async def _mend(self, closing: Sequence[Record]) -> Sequence[Record]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pilotfish.core.visible import shows
 from pilotfish.errors import BadRequest, UnknownCall
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.framing import as_object
@@ -227,7 +228,10 @@ def preview_text(question: Question) -> str:
 
 def _visible(text: str) -> str:
     """On one line, with control and bidi characters shown as what they are."""
-    return "".join(char if char.isprintable() else " " if char in "\n\t\r" else f"\\u{ord(char):04x}" for char in text)
+    return "".join(
+        char if char.isprintable() and shows(char) else " " if char in "\n\t\r" else f"\\u{ord(char):04x}"
+        for char in text
+    )
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, FiniteFloat, ValidationError
 
 from pilotfish.core.ids import fresh_id
 from pilotfish.core.messages import (
@@ -52,7 +52,7 @@ from pilotfish.store.rows import SessionRow
 from pilotfish.store.titles import title_of
 from pilotfish.store.transfer import Luggage
 
-Time = float | datetime | None
+Time = FiniteFloat | datetime | None
 
 
 class _Message(BaseModel):

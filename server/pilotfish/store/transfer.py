@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from pilotfish.core.records import Entry, Usage, record_from_json, record_to_json
 from pilotfish.errors import BadRequest
@@ -23,6 +24,8 @@ from pilotfish.store.rows import SessionRow
 
 FORMAT: Final = "pilotfish-session"
 VERSION: Final = 1
+MAX_COUNT: Final = 1 << 53
+"""of tokens, or of records: sums of such numbers still fit into the database"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,16 @@ class Luggage:
     blobs: Mapping[str, bytes]
 
 
+def _countable(usage: Usage) -> Usage:
+    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.requests, usage.tool_calls)
+    if not all(0 <= count <= MAX_COUNT for count in counts) or not math.isfinite(usage.cost or 0.0):
+        raise ValueError("such numbers cannot be counted")
+    return usage
+
+
+_Number = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+
+
 class _Session(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
@@ -42,15 +55,15 @@ class _Session(BaseModel):
     workspace: str | None = None
     model: str
     mode: str
-    created_at: float
-    updated_at: float
+    created_at: FiniteFloat
+    updated_at: FiniteFloat
     forked_from: str | None = None
-    usage: Usage = Usage()
+    usage: Annotated[Usage, AfterValidator(_countable)] = Usage()
 
 
 class _Entry(BaseModel):
-    n: int
-    seq: int | None
+    n: _Number
+    seq: _Number | None
     record: dict[str, Any]
 
 

@@ -230,7 +230,7 @@ class Processes:
         sandbox = await asyncio.to_thread(self._choose)
         tame = await asyncio.to_thread(tame_repository, self.cwd, self._environ)
         scratch = self._scratch_folder()
-        self._warden.start()
+        self._warden.start(scratch)
         own = {MARKER: marker, "PWD": str(self.cwd)}
         output, place = Pipe(), Pipe()
         try:

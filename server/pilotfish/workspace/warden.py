@@ -1,7 +1,7 @@
 """Ends a session's commands when the server cannot: it was killed, or it crashed.
 
 A small shell waits on a pipe that only the server holds open. When the pipe closes, whatever the reason, every process
-with the session's marker is killed. Where there is no `/proc` there is no warden.
+with the session's marker is killed and the scratch folder removed. Where there is no `/proc` there is no warden.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import weakref
+from pathlib import Path
 
 from pilotfish.workspace.family import MARKER
 
@@ -20,6 +21,7 @@ while files=$(grep -lsz "^$1=$2\." /proc/[0-9]*/environ); [ -n "$files" ]; do
   for file in $files; do pid=${file#/proc/}; kill -9 "${pid%/environ}" 2>/dev/null; done
   sleep 0.1
 done
+rm -rf -- "$3"
 """
 
 
@@ -30,7 +32,7 @@ class Warden:
         self._name = name
         self._close: weakref.finalize[[int, int], Warden] | None = None
 
-    def start(self) -> None:
+    def start(self, scratch: Path) -> None:
         """Once; nothing happens when it runs already, or cannot."""
         shell = shutil.which("sh")
         if self._close is not None or sys.platform != "linux" or shell is None:
@@ -39,7 +41,7 @@ class Warden:
         try:
             pid = os.posix_spawn(
                 shell,
-                [shell, "-c", SCRIPT, "pilotfish-warden", MARKER, self._name],
+                [shell, "-c", SCRIPT, "pilotfish-warden", MARKER, self._name, str(scratch)],
                 {"PATH": os.environ.get("PATH", os.defpath)},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, reader, 0),

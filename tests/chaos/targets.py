@@ -1,0 +1,368 @@
+"""What is fuzzed: seven doors, each a law over any bytes, and inputs to begin with.
+
+`TARGETS` is the table. `fuzz.py` drives it by coverage, for hours; `test_inputs.py` by hypothesis, for seconds.
+A law returns when it holds, and raises whatever else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import orjson
+import pydantic_core
+from tests.core.test_records import RECORDS
+from tests.core.test_sanitizer import (
+    every_call_answered_once_right_after_its_message,
+    every_named_call_kept,
+    every_word_in_its_order,
+    no_faults_and_stable,
+)
+from tests.core.test_shell import SOUP
+from tests.core.test_textcalls import _PIECES as CALL_PIECES
+from tests.core.test_textcalls import TOOLS
+from tests.engine.test_adapter import MESSAGES, REQUEST_PARTS, RESPONSE_PARTS, _may_stand, samples
+from tests.store.test_legacy import _file as legacy_file
+from tests.support.history import broken_history
+from tests.support.policy import command, corpus
+
+from pilotfish.core.commands import study
+from pilotfish.core.messages import message_from_json, message_to_json
+from pilotfish.core.policy import Mode, judge
+from pilotfish.core.records import Entry, record_to_json
+from pilotfish.core.sanitizer import repair
+from pilotfish.core.shell import Line, parse
+from pilotfish.core.textcalls import find_calls
+from pilotfish.engine.adapter import from_canonical, to_canonical
+from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMessage
+from pilotfish.lsp.boot import quick_loads
+from pilotfish.lsp.framing import Broken, Feed, frame
+from pilotfish.lsp.peer import loads
+from pilotfish.store.legacy import from_legacy
+from pilotfish.store.rows import SessionRow
+from pilotfish.store.schema import migrate
+from pilotfish.store.tables import Tables
+from pilotfish.store.transfer import Luggage, from_json, to_json
+from pilotfish.workspace.matching import Replacement, match
+from pilotfish.workspace.text import check, replace, unify
+
+
+@dataclass(frozen=True)
+class Target:
+    """A door, the law that holds behind it, and inputs that get through."""
+
+    law: Callable[[bytes], None]
+    seeds: Sequence[bytes]
+    share: float
+    """of the executions of a whole run: more where they are cheap"""
+    longest: int
+    """bytes of an input: enough for everything to happen, and no more"""
+
+
+# ---- bytes as what a door takes -------------------------------------------------------------------------------------
+
+
+def soup(data: bytes, pieces: Sequence[str]) -> str:
+    """Text: low bytes are letters, high ones whole pieces, so that a mutation of one byte is one of a word."""
+    return "".join(chr(byte) if byte < 128 else pieces[(byte - 128) % len(pieces)] for byte in data)
+
+
+def spoiled(data: bytes, good: Sequence[Any]) -> str:
+    """JSON: a good value with some of its places changed, or from 200 on in the first byte, text as it is."""
+    if not data or data[0] >= 200:
+        return data[1:].decode("utf-8", "replace")
+    value: list[Any] = [copy.deepcopy(good[data[0] % len(good)])]
+    for at in range(1, min(len(data) - 3, 40), 4):
+        places = _places(value)
+        inside, key = places[int.from_bytes(data[at : at + 2]) % len(places)]
+        junk = copy.deepcopy(JUNK[data[at + 3] % len(JUNK)])
+        match data[at + 2] % 4:
+            case 0 if inside is not value:
+                del inside[key]
+            case 1 if kind(inside) is list:
+                inside.insert(key, junk)
+            case 1:
+                inside[str(junk)[:40]] = inside[key]
+            case _:
+                inside[key] = junk
+    return json.dumps(value[0])
+
+
+def kind(value: object) -> Any:
+    return type(value)
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a value: what holds it, and under which key."""
+    found: list[tuple[Any, Any]] = []
+    waiting: list[Any] = [value]
+    while waiting:
+        inside = waiting.pop()
+        keys: list[Any] = list(inside) if kind(inside) is dict else list(range(len(inside)))
+        found += [(inside, key) for key in keys]
+        waiting += [inside[key] for key in keys if kind(inside[key]) in (dict, list)]
+    return found
+
+
+JUNK: tuple[Any, ...] = (
+    None, True, 0, -1, 1, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30, 1e300, -0.0, 0.5, float("nan"), float("inf"), "",
+    " ", "x", "0", "\x00", "\ud800", "\U0001f41f", "x" * 300, "request", "response", "user", "assistant", "tool-return",
+    "text", "message", "chunk", "a" * 64, "====", [], {}, [[]], [{}], {"": ""}, {"a": [1, None]}, [1, "a", None],
+    "2026-01-05T10:00:00", "9999-12-31T23:59:59Z", "call_1", {"part_kind": "text", "content": "x"}, ["\udfff"],
+)  # fmt: skip
+
+
+def _says_something(error: PilotfishError) -> None:
+    assert str(error).strip()
+
+
+# ---- framing --------------------------------------------------------------------------------------------------------
+
+GOOD = tuple({"jsonrpc": "2.0", "id": number, "method": "after" * 4} for number in range(6))
+AFTER = b"\r\n" + b"".join(frame(orjson.dumps(message)) for message in GOOD)
+
+
+def framing(data: bytes) -> None:
+    """Any bytes are messages or reported; what comes after them is read, but for what a length in them swallows."""
+    found = fed(data + AFTER)
+    good = [message for message in found if message in GOOD]
+    assert good == list(GOOD[len(GOOD) - len(good) :])
+    if b"content-length" not in data.lower():
+        assert found == list(GOOD)
+    outcomes = {outcome(load, data) for load in (loads, quick_loads)}
+    assert len(outcomes) == 1, outcomes
+
+
+def fed(data: bytes) -> list[dict[str, Any] | Broken]:
+    descriptor = os.memfd_create("fuzz")
+    try:
+        os.write(descriptor, data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        return list(Feed(descriptor, loads).messages())
+    finally:
+        os.close(descriptor)
+
+
+def outcome(load: Callable[[bytes], Any], data: bytes) -> str:
+    """What a parser makes of bytes; a number is as good as another, for what orjson calls a float."""
+    try:
+        return repr(_rounded(load(data)))
+    except (ValueError, RecursionError):
+        return "refused"
+
+
+def _rounded(value: Any) -> Any:
+    if kind(value) is dict:
+        return {key: _rounded(item) for key, item in value.items()}
+    if kind(value) is list:
+        return [_rounded(item) for item in value]
+    return f"{float(value):.9g}" if kind(value) in (int, float) else value
+
+
+# ---- adapter, sanitizer ---------------------------------------------------------------------------------------------
+
+
+@cache
+def vendor_messages() -> tuple[Any, ...]:
+    """Messages as the library writes them, with every part it knows, and as older programs wrote them."""
+    sides = (("request", REQUEST_PARTS), ("response", RESPONSE_PARTS))
+    dumped = [
+        {"kind": kind, "parts": MESSAGES.dump_python(_message(kind, part), mode="json")["parts"]}
+        for kind, classes in sides
+        for name in sorted(classes, key=str)
+        for part in samples().get(name, ())
+        if _may_stand(part, kind)
+    ]
+    old: list[Any] = [
+        {"content": "hi", "thought": "hm"},
+        {"role": "tool", "tool_call_id": "c", "content": "done"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "x"}]},
+    ]
+    return (*dumped, *old)
+
+
+def _message(kind: str, part: Any) -> Any:
+    from pydantic_ai.messages import ModelRequest, ModelResponse
+
+    return ModelRequest([part]) if kind == "request" else ModelResponse([part])
+
+
+def adapter(data: bytes) -> None:
+    """Any JSON is a message that survives its own JSON and the library's objects, or an error that names the place."""
+    text = spoiled(data, vendor_messages())
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return
+    try:
+        message = to_canonical(value)
+        sent = from_canonical(message)
+    except UnreadableMessage as error:
+        _says_something(error)
+        return
+    assert message_from_json(pydantic_core.from_json(pydantic_core.to_json(message_to_json(message)))) == message
+    assert from_canonical(to_canonical(sent)) == sent
+
+
+def sanitizer(data: bytes) -> None:
+    """Any history is repaired: no fault, no word lost, every call answered once, and repaired it stays."""
+    history = broken_history(data)
+    repaired = repair(history)
+    no_faults_and_stable(repaired)
+    every_word_in_its_order(history, repaired)
+    every_call_answered_once_right_after_its_message(repaired)
+    every_named_call_kept(history, repaired)
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def textcalls(data: bytes) -> None:
+    """Calls found in any text fit their tools and lie inside it, in order."""
+    text = soup(data, CALL_PIECES)
+    before = 0
+    for call in find_calls(text, TOOLS):
+        assert TOOLS[call.name](dict(call.args))
+        start, end = call.span
+        assert before <= start <= end <= len(text)
+        before = start
+
+
+def shell(data: bytes) -> None:
+    """Any line is read wholly or refused with a reason; what is allowed only reads; what is said is one line."""
+    text = soup(data, SOUP)
+    read = parse(text)
+    assert read.commands if isinstance(read, Line) else read.reason
+    verdicts = {mode: judge(command(text), mode) for mode in Mode}
+    if verdicts[Mode.ASK].decision == "allow":
+        assert study(text).only_reads
+        assert isinstance(read, Line)
+    for verdict in verdicts.values():
+        assert all(line.isprintable() for line in (verdict.reason, *verdict.commands)), verdict
+
+
+def matcher(data: bytes) -> None:
+    """A quote is found where it stands, or it is an error for the model; the edit fits the text."""
+    text, old, new, *rest = (*(unify(soup(part, WORDS)) for part in data.split(b"\xff")), "", "", "")
+    everywhere = bool(rest[0])
+    try:
+        hunks = match(text, [Replacement(old=old, new=new, everywhere=everywhere)]).hunks
+    except ToolError as error:
+        hunks = None
+        _says_something(error)
+    if hunks is None:
+        assert not (old and old != new and _count(text, old) == 1), "it is there"
+        return
+    check(text, hunks)
+    if old and _count(text, old) == 1:
+        assert replace(text, hunks) == text.replace(old, new)
+
+
+def _count(text: str, old: str) -> int:
+    """How often, overlapping places too."""
+    return sum(text.startswith(old, at) for at in range(len(text)))
+
+
+WORDS = ("def area(width):\n", "    return 1\n", "\t", "    ", "\n", "\n\n", "”", "’", "\u00a0", " 12\t", "é", "x")
+
+
+# ---- import ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def sessions() -> tuple[Any, ...]:
+    """A session as it is exported, with every record there is, and one of the older format."""
+    row = SessionRow(id="s", title="Nets", workspace="/w", model="m", mode="ask", created_at=1.0, updated_at=2.0)
+    entries = [Entry(n, n, record) for n, record in enumerate(RECORDS, 1)]
+    whole = json.loads(to_json(Luggage(row=row, entries=entries, blobs={})))
+    one = [{**whole, "records": [record]} for record in whole["records"]]
+    return (json.loads(legacy_file()), whole, *one)
+
+
+def imports(data: bytes) -> None:
+    """Any text is a session that can be stored, read and exported again, or an error that names the place."""
+    text = spoiled(data, sessions())
+    for read in (from_json, _legacy):
+        try:
+            luggage = read(text)
+        except BadRequest as error:
+            _says_something(error)
+        else:
+            _stored(luggage)
+
+
+def _legacy(text: str) -> Luggage:
+    return from_legacy(text, workspace=None, model="m", mode="ask")
+
+
+def _stored(luggage: Luggage) -> None:
+    tables = _tables()
+    tables.begin()
+    try:
+        with contextlib.suppress(BadRequest):  # it names what the database cannot hold
+            tables.bring_in(luggage.row._replace(id="t"), luggage.entries, luggage.blobs)
+            kept = tables.history("t")
+            assert [record_to_json(entry.record) for entry in kept] == [
+                record_to_json(entry.record) for entry in luggage.entries
+            ]
+            exported = to_json(Luggage(row=tables.get("t"), entries=kept, blobs=luggage.blobs))
+            assert [entry.n for entry in from_json(exported).entries] == [entry.n for entry in kept]
+    finally:
+        tables.rollback()
+
+
+@cache
+def _tables() -> Tables:
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(db)
+    return Tables(db)
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def _raw(text: str) -> bytes:
+    return b"\xff" + text.encode()
+
+
+TARGETS: dict[str, Target] = {
+    "framing": Target(
+        framing,
+        (
+            b"Content-Length: 3\r\n\r\n{{{",
+            b"content-length:9\r\nX: y\r\n\r\n",
+            b'Content-Length: 19\r\n\r\n{"id":1,"method":""}Content-Le',
+            b'{"a":[1.5,"\\ud800"]}',
+        ),
+        0.2,
+        160,
+    ),
+    "adapter": Target(adapter, tuple(bytes((number, 0, 1, 2, 3)) for number in range(60)), 0.03, 44),
+    "sanitizer": Target(sanitizer, tuple(bytes(range(first, first + 60)) for first in range(0, 180, 12)), 0.06, 64),
+    "textcalls": Target(
+        textcalls,
+        tuple(bytes(128 + (first + step) % len(CALL_PIECES) for step in range(9)) for first in range(len(CALL_PIECES))),
+        0.3,
+        24,
+    ),
+    "shell": Target(shell, tuple(text.encode() for _, text in corpus() if text.isascii()), 0.004, 48),
+    "matcher": Target(matcher, (b"\x80\x81\xff\x81\xffx", b"abc\xffb\xffx\xff1", b"\x83x\n\xffx\xffy\n"), 0.4, 28),
+    "import": Target(
+        imports,
+        (*(bytes((number, 0, 0, 2, 2)) for number in range(40)), _raw(legacy_file()), _raw("{}"), _raw("[")),
+        0.004,
+        44,
+    ),
+}
