@@ -187,6 +187,17 @@ def test_text_that_utf8_cannot_hold_is_mended() -> None:
     orjson.dumps(message_to_json(message))
 
 
+def test_bare_text_among_parts_and_parts_of_other_kinds_are_mended_too() -> None:
+    message = read_message({"role": "assistant", "parts": ["\udfff", {"part_kind": "\ud800", "\ud800": 1}]})
+    other = OtherPart("\ufffd", {"\ufffd": 1})
+    assert message == CanonicalMessage(MessageRole.ASSISTANT, (TextPart("\ufffd"), other))
+
+
+def test_what_is_no_number_is_a_word_as_json_has_none_for_it() -> None:
+    message = read_message({"content": "a", "x": [float("nan"), float("-inf"), 0.5]})
+    assert message == CanonicalMessage(USER, (UserPromptPart("a"),), {"x": ["nan", "-inf", 0.5]})
+
+
 UNREADABLE: list[tuple[Any, str]] = [
     (None, "message is not an object but nothing"),
     (7, "message is not an object but int"),

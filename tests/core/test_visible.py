@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotfish.core.visible import visible
+from pilotfish.core.visible import exact, one_line, visible
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,10 @@ from pilotfish.core.visible import visible
 )
 def test_what_is_shown(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+def test_for_what_a_program_reads_a_blank_that_is_no_space_is_written_out() -> None:
+    assert (exact("ls\u00a0-l\nrm\u3000x y"), one_line("ls\u00a0-l\n")) == ("ls\\xa0-l\nrm\\u{3000}x y", "ls\\xa0-l\\n")
 
 
 @given(st.text(st.characters(exclude_categories=())))

@@ -76,13 +76,11 @@ async def test_an_import_cannot_take_an_id_that_is_used():
             await catalog.import_json(text, "s")
 
 
+SESSION = {"id": "s", "title": "t", "model": "m", "mode": "ask", "created_at": 1, "updated_at": 2}
+
+
 def _file(**changes: Any) -> str:
-    file: dict[str, Any] = {
-        "format": "pilotfish-session",
-        "version": 1,
-        "session": {"id": "s", "title": "t", "model": "m", "mode": "ask", "created_at": 1, "updated_at": 2},
-        "records": [],
-    }
+    file: dict[str, Any] = {"format": "pilotfish-session", "version": 1, "session": SESSION, "records": []}
     return json.dumps(file | changes)
 
 
@@ -118,6 +116,9 @@ NOTICE = {"type": "notice", "turn_id": "t", "level": "info", "message": "x", "ti
             "records.1",
             "do not grow",
         ),
+        (_file(records=[{"n": 2**63, "seq": 1, "record": NOTICE}]), "records.0.n", "less than or equal to"),
+        (_file(session={**SESSION, "usage": {"input_tokens": 2**63}}), "session.usage", "cannot be counted"),
+        (_file(session={**SESSION, "created_at": float("nan")}), "session.created_at", "finite number"),
         (_file(blobs={"abc": "%"}), "blobs.abc", "not base64"),
         (_file(blobs={"abc": "AAAA"}), "blobs.abc", "does not have this hash"),
     ],
