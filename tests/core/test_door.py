@@ -193,6 +193,12 @@ def test_bare_text_among_parts_and_parts_of_other_kinds_are_mended_too() -> None
     assert message == CanonicalMessage(MessageRole.ASSISTANT, (TextPart("\ufffd"), other))
 
 
+def test_a_field_that_could_have_held_the_words_is_carried_when_another_does() -> None:
+    message = read_message({"role": "assistant", "parts": [{"part_kind": "text", "content": "a", "text": "b"}]})
+    assert message == CanonicalMessage(MessageRole.ASSISTANT, (TextPart("a", {"text": "b"}),))
+    assert read_message(message_to_json(message)) == message
+
+
 def test_what_is_no_number_is_a_word_as_json_has_none_for_it() -> None:
     message = read_message({"content": "a", "x": [float("nan"), float("-inf"), 0.5]})
     assert message == CanonicalMessage(USER, (UserPromptPart("a"),), {"x": ["nan", "-inf", 0.5]})

@@ -89,8 +89,8 @@ def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
     rest = {key: item for key, item in fields.items() if key not in ("part_kind", named)}
     match kind:
         case "text":
-            words = _words(rest.get("content", rest.get("text")), place)
-            return _speech(role, words, _rest(rest, "content", "text", place=place))
+            key = _first(rest, "content", "text")
+            return _speech(role, _words(rest.get(key), place), _rest(rest, key, place=place))
         case "user-prompt":
             content = _user_content(rest.get("content"), place)
             extra = _rest(rest, "content", place=place)
@@ -98,8 +98,8 @@ def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
                 return TextPart(content, extra)
             return UserPromptPart(content, extra)
         case "thinking" | "thought":
-            words = _words(rest.get("content", rest.get("thought", rest.get("thinking"))), place)
-            return ThoughtPart(words, _rest(rest, "content", "thought", "thinking", place=place))
+            key = _first(rest, "content", "thought", "thinking")
+            return ThoughtPart(_words(rest.get(key), place), _rest(rest, key, place=place))
         case "system-prompt":
             return SystemPromptPart(_words(rest.get("content"), place), _rest(rest, "content", place=place))
         case "tool-call" | "tool_use":
@@ -258,6 +258,11 @@ def _user_content(content: object, place: str) -> str | tuple[str | Extra, ...]:
             plain = part.get("type") == "text" and isinstance(text, str)
             items.append(fit(cast("str", text)) if plain else cast("Extra", _clean(part, where)))
     return tuple(items)
+
+
+def _first(fields: Fields, *names: str) -> str:
+    """The first of these fields that is there; the others are somebody else's, and are carried."""
+    return next((name for name in names if name in fields), names[-1])
 
 
 def _words(value: object, place: str) -> str:
