@@ -592,35 +592,33 @@ def delta(**fields: Any) -> dict[str, Any]:
     return {**BASE, "choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        delta(role="assistant", content=""),
-        delta(content="hi", refusal=None, reasoning_content="hm"),
-        delta(tool_calls=[CALL]),
-        delta(function_call={"name": "a", "arguments": "{}"}),
-        {**BASE, "choices": [], "usage": COUNTS, "provider": "p", "system_fingerprint": "f", "service_tier": "default"},
-        {**BASE, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", "logprobs": None}]},
-    ],
-)
+USUAL: list[dict[str, Any]] = [
+    delta(role="assistant", content=""),
+    delta(content="hi", refusal=None, reasoning_content="hm"),
+    delta(tool_calls=[CALL]),
+    delta(function_call={"name": "a", "arguments": "{}"}),
+    {**BASE, "choices": [], "usage": COUNTS, "provider": "p", "system_fingerprint": "f", "service_tier": "default"},
+    {**BASE, "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls", "logprobs": None}]},
+]
+UNUSUAL: list[Any] = [
+    {"choices": []},
+    [],
+    {**BASE, "choices": [{"index": "0", "delta": {}, "finish_reason": None}]},
+    {**BASE, "choices": [{"index": 0, "delta": {}, "finish_reason": "bored"}]},
+    {**BASE, "choices": [{"index": 0, "delta": {}, "logprobs": {"content": 5}, "finish_reason": None}]},
+    delta(content=5),
+    delta(tool_calls={"0": CALL}),
+    {**BASE, "created": 1.5, "choices": []},
+]
+
+
+@pytest.mark.parametrize("data", USUAL)
 def test_a_chunk_built_by_hand_is_the_sdks(data: dict[str, Any]) -> None:
     ours, theirs = lean_chunks.chunk(data), construct_type(type_=ChatCompletionChunk, value=data)
     assert ours == theirs
     assert repr(ours) == repr(theirs)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"choices": []},
-        [],
-        {**BASE, "choices": [{"index": "0", "delta": {}, "finish_reason": None}]},
-        {**BASE, "choices": [{"index": 0, "delta": {}, "finish_reason": "bored"}]},
-        {**BASE, "choices": [{"index": 0, "delta": {}, "logprobs": {"content": 5}, "finish_reason": None}]},
-        delta(content=5),
-        delta(tool_calls={"0": CALL}),
-        {**BASE, "created": 1.5, "choices": []},
-    ],
-)
+@pytest.mark.parametrize("data", UNUSUAL)
 def test_an_unusual_chunk_is_left_to_the_sdk(data: Any) -> None:
     assert lean_chunks.chunk(data) is None

@@ -82,7 +82,7 @@ def _value(kind: Any) -> Make:
         return _one_of(get_args(kind))
     if get_origin(kind) is list:
         each = _value(get_args(kind)[0])
-        return lambda value: [each(item) for item in value] if type(value) is list else _unusual(value)
+        return lambda value: list(map(each, cast("list[Any]", value))) if type(value) is list else _unusual(value)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return _maker(kind)
     return _unusual
