@@ -15,6 +15,14 @@ export async function showQuestion({ approvals, chat, view }: Rooms, approvalId:
   await view.tell({ type: 'reveal', approvalId: request.approvalId });
 }
 
+/** The card of the first question that waits, as the chat orders them. */
+export async function showFirst(rooms: Rooms): Promise<void> {
+  const { approvals, chat, view } = rooms;
+  const here = approvals.open.some((request) => request.sessionId === chat.session?.id);
+  if (here) await view.tell({ type: 'reveal', approvalId: null });
+  else await showQuestion(rooms, approvals.open[0]?.approvalId);
+}
+
 /** A chord answers only what can be seen; otherwise it brings it into sight, and the next one answers. */
 export async function answerByKey(rooms: Rooms, optionId: 'allow_once' | 'reject'): Promise<void> {
   const { approvals, chat } = rooms;

@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 import type { FromView, ViewCommand } from '../webview/messages.ts';
-import { activeUri, allowAmended, answerByKey, showQuestion } from './answering.ts';
+import { activeUri, allowAmended, answerByKey, showFirst } from './answering.ts';
 import { exported, fork, openSession, remove, rename, search } from './archive.ts';
 import { explain, fixProblems, openChat, retry } from './asking.ts';
 import { attachDropped, attachFile, attachPick, attachSelection } from './attaching.ts';
@@ -30,7 +30,7 @@ export function registerCommands(rooms: Rooms): vscode.Disposable[] {
     redoTurn: () => chat.undo(undefined, 'redo', false),
     allow: () => answerByKey(rooms, 'allow_once'),
     deny: () => answerByKey(rooms, 'reject'),
-    nextWaiting: () => showQuestion(rooms, rooms.approvals.open[0]?.approvalId),
+    nextWaiting: () => showFirst(rooms),
     showDiff: () => rooms.proposals.showQuestion(rooms.approvals.open[0]?.approvalId ?? '', 0, false),
     allowAmended: (uri?: vscode.Uri) => allowAmended(rooms, uri),
     discardAmended: (uri?: vscode.Uri) => rooms.proposals.discard(questionOf(uri ?? activeUri()) ?? ''),

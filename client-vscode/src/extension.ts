@@ -1,7 +1,7 @@
 /** Puts the parts together, and nothing else. */
 
 import * as vscode from 'vscode';
-import { showQuestion } from './answering.ts';
+import { showFirst, showQuestion } from './answering.ts';
 import { Approvals } from './approvals.ts';
 import { Chat } from './chat.ts';
 import { fromView, registerCommands } from './commands.ts';
@@ -82,7 +82,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     view,
     chat,
     new Status(running, chat, approvals),
-    new Notifications(approvals, (approvalId) => void showQuestion(rooms, approvalId)),
+    new Notifications(
+      approvals,
+      (approvalId) => void showQuestion(rooms, approvalId),
+      () => void showFirst(rooms),
+    ),
     ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, view)),
     ...registerCommands(rooms),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {

@@ -29,6 +29,7 @@ export class Notifications implements vscode.Disposable {
   constructor(
     private readonly approvals: Approvals,
     private readonly show: (approvalId: string) => void,
+    private readonly showFirst: () => void,
   ) {
     this.subscription = approvals.onDidAsk((request) => this.noted(request.approvalId));
   }
@@ -70,8 +71,7 @@ export class Notifications implements vscode.Disposable {
     if (pressed === never) {
       await vscode.workspace.getConfiguration('pilotfish').update('notify', 'never', vscode.ConfigurationTarget.Global);
     } else if (pressed === review) {
-      const next = approvalIds.find((id) => this.approvals.find(id)) ?? this.approvals.open[0]?.approvalId;
-      if (next !== undefined) this.show(next);
+      if (this.approvals.open.length > 0) this.showFirst();
       else void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
     }
   }

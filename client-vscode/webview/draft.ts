@@ -2,7 +2,7 @@
 
 import { signal } from '@preact/signals';
 import type { ContentBlock } from '../src/protocol.gen.ts';
-import { type Chip, type Draft, EMPTY_DRAFT } from './messages.ts';
+import { type Chip, type Draft, EMPTY_DRAFT, type Place } from './messages.ts';
 import { post, state } from './store.ts';
 
 export const draft = signal<Draft>(EMPTY_DRAFT);
@@ -13,9 +13,28 @@ export const draftSet = signal(0);
 const SAVE_AFTER = 300;
 const LONG_PASTE = 50;
 let timer: ReturnType<typeof setTimeout> | undefined;
+let byHand = false;
 
+/** The user changed it. */
 export function editDraft(change: Partial<Draft>): void {
+  byHand = true;
   draft.value = { ...draft.value, ...change };
+  saveSoon();
+}
+
+/** Where the user reads is kept with the draft; undefined: at the end. */
+export function markPlace(place: Place | undefined): void {
+  const { scroll: _, ...rest } = draft.value;
+  draft.value = place ? { ...rest, scroll: place } : rest;
+  saveSoon();
+}
+
+/** Whether the user has changed it since it was set: then nobody else may. */
+export function isByHand(): boolean {
+  return byHand;
+}
+
+function saveSoon(): void {
   clearTimeout(timer);
   timer = setTimeout(saveDraft, SAVE_AFTER);
 }
@@ -23,6 +42,7 @@ export function editDraft(change: Partial<Draft>): void {
 export function setDraft(next: Draft): void {
   clearTimeout(timer);
   timer = undefined;
+  byHand = false;
   draft.value = next;
   draftSet.value += 1;
 }
@@ -30,7 +50,8 @@ export function setDraft(next: Draft): void {
 export function saveDraft(): void {
   clearTimeout(timer);
   timer = undefined;
-  post({ type: 'draft', sessionId: state.value.session?.id ?? null, draft: draft.value });
+  const sessionId = state.value.session?.id ?? state.value.opening;
+  post({ type: 'draft', sessionId, draft: draft.value });
 }
 
 /** What was written a moment ago is kept with its session before another one's draft takes its place. */

@@ -2,10 +2,10 @@
 
 import { options, render } from 'preact';
 import { send } from './actions.ts';
-import { addChips, draft, editDraft, isEmpty, promptOf, saveDraft, setDraft, settleDraft } from './draft.ts';
+import { addChips, draft, editDraft, isByHand, isEmpty, promptOf, saveDraft, setDraft, settleDraft } from './draft.ts';
 import { l10n } from './l10n.ts';
 import { EMPTY_DRAFT, type ToView } from './messages.ts';
-import { dispatch, post } from './store.ts';
+import { dispatch, post, state } from './store.ts';
 import { composerFocus, leftAt, mentions, wanted } from './ui.ts';
 import { App } from './view/app.tsx';
 import { tellVisible } from './visible.ts';
@@ -14,6 +14,8 @@ import { tellVisible } from './visible.ts';
 options.debounceRendering = (paint) => requestAnimationFrame(paint);
 
 const MOST_MENTIONS = 200;
+/** a session, or none, was opened */
+let opened = false;
 
 addEventListener('message', (event: MessageEvent<ToView>) => {
   const message = event.data;
@@ -22,10 +24,15 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       l10n.load(message.words);
       break;
     case 'opening':
-    case 'loaded':
       settleDraft();
-      if (message.type === 'opening' || message.draft.text !== draft.value.text) setDraft(message.draft);
-      if (message.type === 'loaded') leftAt.value = message.draft.scroll;
+      // What was written before any session was there, or in this very one, is newer than what the host has.
+      if (!isByHand() || (opened && message.sessionId !== (state.value.session?.id ?? null))) setDraft(message.draft);
+      opened = true;
+      break;
+    case 'loaded':
+      opened = true;
+      if (!isByHand() && message.draft.text !== draft.value.text) setDraft(message.draft);
+      leftAt.value = message.draft.scroll;
       break;
     case 'sendFailed':
       if (isEmpty(draft.value)) setDraft(message.draft);
@@ -51,6 +58,7 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       break;
   }
   dispatch(message);
+  if (message.type === 'opening' && isByHand()) editDraft({});
 });
 
 function compose(message: Extract<ToView, { type: 'compose' }>): void {

@@ -102,7 +102,8 @@ export type ToView =
   | { type: 'attach'; chips: readonly Chip[] }
   | { type: 'compose'; text: string; chips: readonly Chip[]; send: boolean }
   | { type: 'focus' }
-  | { type: 'reveal'; approvalId: string }
+  /** a question's card into sight; null: that of the first that waits */
+  | { type: 'reveal'; approvalId: string | null }
   | { type: 'crashed'; at: number };
 
 /** A file a turn changed, with the diffs of that turn, oldest first. */

@@ -21,8 +21,8 @@ export const scroller: {
 /** Where the user read before the view went away, until the transcript has gone there. */
 export const leftAt = signal<Place | undefined>(undefined);
 
-/** The question whose card the user asked for, until the transcript has brought it into sight. */
-export const wanted = signal<string | undefined>(undefined);
+/** The question whose card the user asked for (null: the first), until the transcript has brought it into sight. */
+export const wanted = signal<string | null | undefined>(undefined);
 
 /** Grows when the composer should take the focus: only ever because the user asked. */
 export const composerFocus = signal(0);

@@ -207,6 +207,28 @@ bareView('cards', (bare) => {
     assert.deepEqual(await posted(page, 'visibleCards'), []);
   });
 
+  test('the card that was asked for comes into sight, also when it comes later than the wish', async () => {
+    const { page } = bare;
+    const many = Array.from({ length: 6 }, (_, n) => {
+      const ask = call(`c${n}`, `Run step ${n}`, 'execute', 'awaiting_approval', { args: { command: `step ${n}` } });
+      const preview = { kind: 'command' as const, command: `step ${n}`, cwd: '/', parsed: [] };
+      return { ...COMMAND_APPROVAL, approvalId: `many${n}`, call: ask, preview };
+    });
+    const seesFirst = () =>
+      page.waitForFunction(() => {
+        const card = document.querySelector('[data-approval="many0"]')?.getBoundingClientRect();
+        const box = document.querySelector('.transcript')?.getBoundingClientRect();
+        return card && box && card.top >= box.top && card.bottom <= box.bottom;
+      });
+    const rows = updates([STARTED, ...many.map(({ call: one }) => ({ kind: 'tool_call' as const, call: one }))]);
+    await bare.open([...OPEN, { type: 'reveal', approvalId: 'many0' }]);
+    await say(page, [rows, ...many.map(asked)]);
+    await seesFirst();
+    await page.locator('.pill').click();
+    await say(page, [{ type: 'reveal', approvalId: 'many0' }]);
+    await seesFirst();
+  });
+
   test('the session of another question is one press away', async () => {
     const { page } = bare;
     await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 'other' })]);

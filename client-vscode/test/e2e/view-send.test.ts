@@ -49,6 +49,18 @@ bareView('sending', (bare) => {
     ]);
   });
 
+  test('what was written before the server was there is still there when a session opens', async () => {
+    const { page } = bare;
+    await bare.open([]);
+    await bare.prompt().fill('early words');
+    await say(page, OPEN.slice(0, -1));
+    await say(page, [opening('s1', ''), ...OPEN.slice(-1)]);
+    assert.equal(await bare.prompt().inputValue(), 'early words');
+    await page.waitForFunction(() => window.posted.some((one) => one.type === 'draft' && one.sessionId === 's1'));
+    await say(page, [opening('s2', 'of another')]);
+    assert.equal(await bare.prompt().inputValue(), 'of another');
+  });
+
   test('32. a prompt is a bubble within two frames, though nobody answers', async () => {
     const { page } = bare;
     await bare.open(OPEN);

@@ -142,7 +142,11 @@ describe('notifications', () => {
     vi.useFakeTimers();
     const { approvals, transport } = connected();
     const shown: string[] = [];
-    const notifications = new Notifications(approvals, (id) => shown.push(id));
+    const notifications = new Notifications(
+      approvals,
+      (id) => shown.push(id),
+      () => {},
+    );
     const answers = requests.map((request) => transport.ask(request).answer);
     approvals.setInSight(inSight);
     await vi.advanceTimersByTimeAsync(900);
@@ -182,7 +186,11 @@ describe('notifications', () => {
   it('pressed too late, it says so (10)', async () => {
     vi.useFakeTimers();
     const { approvals, transport } = connected();
-    const notifications = new Notifications(approvals, () => {});
+    const notifications = new Notifications(
+      approvals,
+      () => {},
+      () => {},
+    );
     const { answer } = transport.ask(EDIT_APPROVAL);
     pressed.next = (message) => {
       if (!message.includes('Edit')) return undefined;

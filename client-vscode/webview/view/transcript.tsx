@@ -1,7 +1,7 @@
 /** The transcript: a window onto the rows, followed at its end, quiet while someone reads. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { draft, editDraft } from '../draft.ts';
+import { draft, markPlace } from '../draft.ts';
 import { l10n } from '../l10n.ts';
 import type { Place } from '../messages.ts';
 import { downward, FIRST_SPAN, grown, mounted, type Span, upward } from '../rows.ts';
@@ -104,8 +104,10 @@ export function Transcript({ state }: { state: State }) {
   }, [leftAt.value, window.total]);
 
   // Whatever was on its way, its rows or the whole view: the card comes into sight when it is there.
+  const asked = wanted.value;
   useEffect(() => {
-    const id = wanted.value;
+    if (asked === undefined) return;
+    const id = asked ?? questions(state)[0]?.request.approvalId;
     const card = id && box.current?.querySelector(`[data-approval="${CSS.escape(id)}"]`);
     if (!card) return;
     wanted.value = undefined;
@@ -203,10 +205,8 @@ function hasRow(turns: readonly Turn[], { request }: Pending): boolean {
 /** With the draft, so that the view opens where it was left. */
 function keepPlace(): void {
   const place = scroller.place();
-  const { scroll, ...rest } = draft.value;
-  if (place?.row === scroll?.row && place?.top === scroll?.top) return;
-  draft.value = rest;
-  editDraft(place ? { scroll: place } : {});
+  const { scroll } = draft.value;
+  if (place?.row !== scroll?.row || place?.top !== scroll?.top) markPlace(place);
 }
 
 function topRow(box: HTMLElement): Place | null {

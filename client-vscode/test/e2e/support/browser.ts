@@ -116,6 +116,7 @@ export class Workbench {
   /** Writes a prompt and sends it. */
   async ask(text: string): Promise<void> {
     await this.prompt.fill(text);
+    await this.chat.locator('.main-button:not([disabled])').waitFor();
     await this.prompt.press('Enter');
   }
 
