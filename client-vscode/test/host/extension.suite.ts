@@ -56,6 +56,53 @@ suite(() => {
       }
     });
 
+    it('refuses an endpoint, a rule, a mode or a command that a workspace wants to set', async () => {
+      const configuration = vscode.workspace.getConfiguration('pilotfish');
+      const wishes: Record<string, unknown> = {
+        baseUrl: 'http://evil.example',
+        rules: [{ decision: 'allow' }],
+        mode: 'auto',
+        'server.command': ['evil'],
+      };
+      for (const [name, value] of Object.entries(wishes)) {
+        await assert.rejects(
+          async () => configuration.update(name, value, vscode.ConfigurationTarget.Workspace),
+          /cannot be written|not support|application|machine|scope/i,
+          name,
+        );
+      }
+    });
+
+    it('takes nothing of what a workspace wrote by hand', async () => {
+      const [folder] = vscode.workspace.workspaceFolders ?? [];
+      assert.ok(folder);
+      const file = vscode.Uri.joinPath(folder.uri, '.vscode/settings.json');
+      const text = JSON.stringify({ 'pilotfish.baseUrl': 'http://evil.example', 'pilotfish.mode': 'auto' });
+      await vscode.workspace.fs.writeFile(file, Buffer.from(text));
+      // The editor has read it when a setting that a workspace may have arrives.
+      const heard = new Promise<void>((done) => {
+        const subscription = vscode.workspace.onDidChangeConfiguration(() => {
+          if (!vscode.workspace.getConfiguration('editor').get('rulers')?.toString()) return;
+          subscription.dispose();
+          done();
+        });
+      });
+      await vscode.workspace.getConfiguration('editor').update('rulers', [77], vscode.ConfigurationTarget.Workspace);
+      await heard;
+      const configuration = vscode.workspace.getConfiguration('pilotfish');
+      assert.equal(configuration.get('baseUrl'), null);
+      assert.equal(configuration.get('mode'), 'ask');
+      await vscode.workspace.fs.delete(vscode.Uri.joinPath(folder.uri, '.vscode'), { recursive: true });
+    });
+
+    it('declares what it does without trust, and that it needs real files', () => {
+      const { capabilities } = extension().packageJSON as {
+        capabilities: { untrustedWorkspaces: { supported: string }; virtualWorkspaces: { supported: boolean } };
+      };
+      assert.equal(capabilities.untrustedWorkspaces.supported, 'limited');
+      assert.equal(capabilities.virtualWorkspaces.supported, false);
+    });
+
     it('describes every setting in words', () => {
       const { contributes } = extension().packageJSON as Manifest;
       for (const { properties } of contributes.configuration) {

@@ -20,6 +20,13 @@ export const pressed: { next: ((message: string, buttons: readonly string[]) => 
   next: undefined,
 };
 export const settings: Record<string, unknown> = {};
+/** what the next input box is given; undefined: it is closed */
+export const input: { next: string | undefined } = { next: undefined };
+/** what was last offered, and what is picked of it */
+export const picked: {
+  offered: readonly { label: string }[];
+  next: ((items: readonly { label: string }[]) => { label: string } | undefined) | undefined;
+} = { offered: [], next: undefined };
 
 export const l10n = {
   t: (message: string, ...values: (string | number)[]) =>
@@ -32,6 +39,11 @@ export const window = {
     said.push(message);
     return pressed.next?.(message, buttons);
   },
+  showInputBox: async () => input.next,
+  showQuickPick: async (items: readonly { label: string }[]) => {
+    picked.offered = items;
+    return picked.next?.(items);
+  },
 };
 
 export const workspace = {
@@ -42,3 +54,4 @@ export const workspace = {
 };
 
 export const ConfigurationTarget = { Global: 1 };
+export const QuickPickItemKind = { Separator: -1 };
