@@ -152,10 +152,28 @@ async def test_what_is_in_no_file_is_sent_along():
     assert found[0]["command"]["arguments"][0]["prompt"][1]["text"] == "😀"
 
 
-async def test_wrong_params_are_named():
-    server = standard()
-    wrong: list[Any] = [None, [], {}, {"textDocument": {}}, asked((1, 0), (2, 0)) | {"range": 5}]
-    for params in wrong:
-        with pytest.raises(BadRequest) as caught:
-            await server.serve("textDocument/codeAction", params)
-        assert caught.value.field.startswith("params")
+@pytest.mark.parametrize("data", [{"do": "explain"}, {"do": "explain", "range": {"start": 3}}, {"do": 5}, [], "x"])
+async def test_an_action_that_is_none_of_ours_is_refused(data: Any):
+    with pytest.raises(BadRequest) as caught:
+        await standard(resolves=True).serve("codeAction/resolve", {"title": "x", "data": data})
+    assert caught.value.field == "data"
+
+
+async def test_an_action_with_nothing_to_resolve_comes_back_as_it_is():
+    assert await standard().serve("codeAction/resolve", {"title": "x"}) == {"title": "x"}
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        (None, "params"),
+        ({}, "textDocument"),
+        ({"textDocument": {}}, "textDocument.uri"),
+        ({"textDocument": {"uri": URI}}, "range"),
+        ({"textDocument": {"uri": URI}, "range": {"start": {"line": "a"}}, "context": {}}, "range.start.line"),
+    ],
+)
+async def test_a_wrong_field_of_a_standard_request_is_named_as_lsp_names_it(params: Any, field: str):
+    with pytest.raises(BadRequest) as caught:
+        await standard().serve("textDocument/codeAction", params)
+    assert caught.value.field == field

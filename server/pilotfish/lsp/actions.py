@@ -17,7 +17,8 @@ from pilotfish.lsp import commands
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.documents import Document, Documents, Place
-from pilotfish.lsp.framing import as_object
+from pilotfish.lsp.framing import as_object, as_objects
+from pilotfish.lsp.params import read
 from pilotfish.protocol import wire
 
 AROUND = 10
@@ -86,7 +87,12 @@ class Actions:
         return found if self._client.resolves_commands else [self._with_command(action) for action in found]
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        return self._with_command(action)
+        if action.data is None:
+            return action  # it has all it will get
+        try:
+            return self._with_command(action)
+        except BadRequest as error:
+            raise BadRequest(f"data: {error}", field="data") from None
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         document = self._documents.get(params.text_document.uri)
@@ -126,18 +132,18 @@ class Actions:
     def _prompt(self, data: dict[str, Any]) -> tuple[list[wire.ContentBlock], bool]:
         """The prompt an action stands for, with what it is about."""
         uri, do = str(data.get("uri")), str(data.get("do"))
-        where = wire.Range.model_validate(data.get("range"))
+        where = read(wire.Range, data.get("range"))
         document = self._documents.get(uri)
         if do == _FIX:
             problems = [
-                wire.DiagnosticBlock(uri=uri, diagnostic=wire.Diagnostic.model_validate(problem))
-                for problem in data.get("diagnostics", ())
+                wire.DiagnosticBlock(uri=uri, diagnostic=read(wire.Diagnostic, problem))
+                for problem in as_objects(data.get("diagnostics"))
             ]
             words = "Fix this problem." if len(problems) == 1 else f"Fix these {len(problems)} problems."
             return [wire.TextBlock(text=words), *problems, _resource(uri, _wider(where), document)], True
         offer = self._offers().get(do)
         if offer is None:
-            raise BadRequest(f"data: there is no action {do!r}", field="data")
+            raise BadRequest(f"there is no action {do!r}", field="data")
         about = _resource(uri, where, document)
         if not self._client.ours and do == "ask":
             return [wire.TextBlock(text=_selected(where, document) or "Explain this."), about], True

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from cattrs import ClassValidationError, transform_error
 from lsprotocol import types
+from pydantic.alias_generators import to_camel
 from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
@@ -60,7 +61,8 @@ class Standard:
             return self._converter.structure(params, cast("type[Any]", shape))
         except ClassValidationError as error:
             words, _, place = transform_error(error, path="params")[0].rpartition(" @ ")
-            raise BadRequest(f"{place}: {words}", field=place) from None
+            field = ".".join(map(to_camel, place.split(".")[1:])) or "params"
+            raise BadRequest(f"{field}: {words}", field=field) from None
         except Exception as error:  # converters raise whatever a wrong value makes them raise
             raise BadRequest(f"params: not the params of {method}", field="params") from error
 
