@@ -85,7 +85,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @initialize(
         newline=st.sampled_from(["\n", "\r\n"]),
-        saves=st.booleans(),
+        saves=st.sampled_from([True, True, False]),
         formats=st.booleans(),
         watches=st.booleans(),
         opened=st.booleans(),
@@ -156,6 +156,18 @@ class Interleavings(RuleBasedStateMachine):
         self.edit(name, first, 1, [])
         self._act(self.folder / name, "type", typed)
         self.edit(name, second, 1, [])
+
+    @rule(name=names, spot=spots)
+    def edit_behind_a_restored_tab(self, name: str, spot: float) -> None:
+        self.close(name)
+        self.restore_in_background(name)
+        self.edit(name, spot, 1, [])
+
+    @rule(name=names, spot=spots, typed=spots, stage=st.sampled_from(["hold", "staged"]))
+    def edit_while_it_is_opened_and_typed_in(self, name: str, spot: float, typed: float, stage: Stage) -> None:
+        self.close(name)
+        self.read(name)
+        self.edit(name, spot, 1, [(stage, "open and type", typed)])
 
     @rule(name=names, spot=spots, count=st.integers(1, 3), meanwhile=acts)
     def edit(self, name: str, spot: float, count: int, meanwhile: list[tuple[Stage, str, float]]) -> None:
@@ -398,7 +410,7 @@ def text_of(path: Path) -> str:
 
 TestInterleavings = Interleavings.TestCase
 Interleavings.TestCase.settings = settings(
-    max_examples=1500 if LONG else 25,
+    max_examples=1500 if LONG else 100,
     stateful_step_count=60 if LONG else 25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -5,6 +5,7 @@ import codecs
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.clock import FakeClock
@@ -864,3 +865,26 @@ async def test_closing_ends_the_search_for_files_that_still_runs(plain: Workspac
     assert refreshing is not None
     assert refreshing.done()
     searching.cancel()
+
+
+async def test_a_program_that_writes_while_an_edit_is_drafted_loses_nothing(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.editor.open(scene.path)
+    await scene.workspace.read(scene.path)
+    real, drafted = writer.make_draft, 0
+
+    async def make_draft(*arguments: Any) -> Any:
+        nonlocal drafted
+        drafted += 1
+        if drafted == 1:
+            scene.path.write_text(LINES.replace("line 9", "a program's line"))
+        return await real(*arguments)
+
+    monkeypatch.setattr(writer, "make_draft", make_draft)
+    await scene.workspace.apply(scene.path, swap("line 2", "the agent's line"))
+    assert drafted > 1
+    scene.editor.tick()
+    assert "a program's line" in scene.disk
+    assert "the agent's line" in scene.disk
+    assert scene.document == scene.disk
