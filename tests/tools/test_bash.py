@@ -14,7 +14,7 @@ from pilotfish.tools import bash_output
 from pilotfish.tools.bash import TOOL
 from pilotfish.tools.tool import Preview
 from pilotfish.workspace.family import find
-from pilotfish.workspace.sandbox import no_sandbox
+from pilotfish.workspace.sandbox import Sandbox, no_sandbox
 
 
 @asynccontextmanager
@@ -164,3 +164,16 @@ async def test_a_question_shows_the_command_and_where_it_would_run(tmp_path: Pat
 def test_bad_arguments_are_refused(args: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         parse(TOOL, args)
+
+
+async def test_a_command_that_fails_at_the_sandboxs_walls_is_said_to_have_met_them(tmp_path: Path) -> None:
+    wrapper = tmp_path / "bwrap"
+    wrapper.write_text('#!/usr/bin/env bash\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    async with bench(tmp_path) as made:
+        made.workspace.processes.confine(Sandbox(bwrap=str(wrapper), network=False))
+        walls = "[it ran in a sandbox (bubblewrap: workspace writable, home hidden, network off)]"
+        for words in ("touch: /x: Read-only file system", "curl: (6) Could not resolve host: x"):
+            assert await made.text(TOOL, command=f"echo '{words}'; exit 1") == f"{words}\n[exit code 1]\n{walls}"
+        assert await made.text(TOOL, command="echo 'no such test'; exit 1") == "no such test\n[exit code 1]"
+        assert await made.text(TOOL, command="echo 'Read-only file system'") == "Read-only file system\n[exit code 0]"

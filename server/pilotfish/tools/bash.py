@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,14 @@ from pilotfish.workspace.processes import Finished
 FIRST_LOOK = 1.0
 """seconds a background command is watched before the model is told it runs"""
 MAX_NAMES = 20
+WALLS = re.compile(
+    r"read-only file system|network is unreachable|name resolution|could not resolve host|service not known"
+    r"|(?:/home/|/root/|/Users/).*no such file",
+    re.IGNORECASE,
+)
+"""what programs say when they meet the walls of a sandbox"""
+LAST_WORDS = 4000
+"""characters of the output in which that is looked for"""
 
 
 class Bash(Args):
@@ -32,7 +41,7 @@ async def run(context: Context, args: Bash) -> Result:
         args.command, timeout=args.timeout or context.timeout, tell=context.progress
     )
     workspace.index.stale()
-    notes = (*_ending(finished), *_state(context, behind))
+    notes = (*_ending(finished), *_confinement(context, finished), *_state(context, behind))
     return Result(text=_joined(finished.output, notes), failed=finished.code != 0)
 
 
@@ -61,6 +70,14 @@ def _ending(finished: Finished) -> list[str]:
     if finished.left is not None:
         notes.append(f"left processes running, as {finished.left.id}: bash_output polls and stops it")
     return notes
+
+
+def _confinement(context: Context, finished: Finished) -> list[str]:
+    """A command that failed at the sandbox's walls says nothing of a sandbox: the model would look elsewhere."""
+    sandbox = context.workspace.processes.sandbox
+    if sandbox.bwrap is None or not finished.code or not WALLS.search(finished.output[-LAST_WORDS:]):
+        return []
+    return [f"it ran in a sandbox ({sandbox.words})"]
 
 
 def _state(context: Context, behind: Sequence[Path]) -> list[str]:
