@@ -74,3 +74,9 @@ async def test_without_a_folder_a_path_is_asked_for() -> None:
 def test_bad_arguments_are_refused(args: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         parse(TOOL, args)
+
+
+async def test_a_name_that_is_too_long_names_no_folder(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        with pytest.raises(ToolError, match=r"^x{400} is not a folder$"):
+            await made.run(TOOL, pattern="*", path="x" * 5000)

@@ -142,6 +142,18 @@ async def test_a_pattern_over_several_lines(tmp_path: Path) -> None:
     assert lines(await find(tmp_path, r"one\ntwo"), tmp_path) == [("a", 1, "one"), ("a", 2, "two")]
 
 
+async def test_a_pattern_over_several_lines_does_not_take_a_giant_into_memory(tmp_path: Path) -> None:
+    plant(tmp_path, {"a.txt": "one\ntwo\n", "giant": "one\ntwo\n"})
+    os.truncate(tmp_path / "giant", 8 << 30)
+    found = await asyncio.wait_for(find(tmp_path, "one\ntwo"), 60)
+    assert lines(found, tmp_path) == [("a.txt", 1, "one"), ("a.txt", 2, "two")]
+
+
+async def test_a_name_that_is_too_long_names_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match=r"x does not exist$"):
+        await find(tmp_path, "one", places=(tmp_path / ("x" * 5000),))
+
+
 async def test_long_lines_and_other_encodings_are_shown_as_well_as_can_be(tmp_path: Path) -> None:
     plant(
         tmp_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import os
 from pathlib import Path
 
 from pydantic import Field
@@ -18,6 +19,9 @@ from pilotfish.workspace.search import unsaved_texts
 
 MAX_FOUND = 50_000
 """paths gathered before they are sorted and cut"""
+
+
+NAME_CHARS = 400
 
 
 class Glob(Args):
@@ -35,8 +39,8 @@ async def run(context: Context, args: Glob) -> Result:
     shown: list[str] = []
     count = 0
     for folder in folders:
-        if not await asyncio.to_thread(folder.is_dir):
-            raise ToolError(f"{context.workspace.relative(folder)} is not a folder")
+        if not await asyncio.to_thread(os.path.isdir, folder):  # of os.path: a name too long is no error of its own
+            raise ToolError(f"{context.workspace.relative(folder)[:NAME_CHARS]} is not a folder")
         names = await _names(context, args, folder)
         count += len(names)
         best = heapq.nsmallest(args.limit - len(shown), names)

@@ -29,6 +29,8 @@ Mode = Literal["lines", "files", "count"]
 MAX_FILE_BYTES = 10_000_000
 """Hits in larger files are left out: they are data. ripgrep's own limit would look at the size of every file, which
 costs a quarter more than looking at those that have a hit."""
+MAX_MULTILINE_BYTES = 100_000_000
+"""A pattern over several lines needs a whole file in memory: larger ones are not looked into at all."""
 MAX_COLUMNS = 400
 """bytes of one line that is shown; minified files have lines of megabytes"""
 GATHER = 2_500
@@ -84,7 +86,7 @@ class Search:
         """Search these. What was found by then is in `found` even when this is cancelled."""
         try:
             for place in places:
-                if await asyncio.to_thread(place.is_dir):
+                if await asyncio.to_thread(os.path.isdir, place):
                     await self._folder(place)
                 else:
                     await self._file(place)
@@ -109,9 +111,10 @@ class Search:
         if file in self.unsaved:
             await self._copies(file.parent, {file: self.unsaved[file]}, sieve)
             return
-        if not await asyncio.to_thread(file.exists):
-            raise ToolError(f"{file} does not exist")
-        if not await asyncio.to_thread(file.is_file):
+        # Of os.path: a name that is too long names no file, and is no error of its own.
+        if not await asyncio.to_thread(os.path.exists, file):
+            raise ToolError(f"{str(file)[:MAX_COLUMNS]} does not exist")
+        if not await asyncio.to_thread(os.path.isfile, file):
             raise ToolError(f"{file} is neither a file nor a folder")
         await self._run(file.parent, (file.name,), sieve)
         if self.found.unreadable:
@@ -193,7 +196,7 @@ def _arguments(query: Query) -> list[str]:
     if query.ignore_case:
         arguments.append("--ignore-case")
     if "\n" in query.pattern or (not query.literal and r"\n" in query.pattern):
-        arguments.append("--multiline")
+        arguments += ["--multiline", f"--max-filesize={MAX_MULTILINE_BYTES}"]
     return [*arguments, *glob_arguments(query.glob), "--regexp", query.pattern]
 
 
