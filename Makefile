@@ -50,8 +50,13 @@ e2e: vsix
 bench: $(READY)
 	$(BIN)/python -m tests.bench
 
+# Hours: every fault many times, a thousand crashes, ten million inputs. `make chaos SEED=7` repeats a run.
+chaos: SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 chaos: $(READY)
-	PILOTFISH_LONG=1 $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
+	@echo "seed $(SEED)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
+	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
 # What is written from server/pilotfish/protocol/wire.py and committed.
 generate: $(READY)

@@ -30,7 +30,7 @@ async def leaves_in_mid_turn(world: World) -> str:
     await world.client.told("agent_message_chunk", session)
     await world.moment()
     _hang_up(world)
-    await world.client.process.wait()
+    await world.gone()
     return session
 
 
@@ -38,7 +38,7 @@ async def leaves_in_mid_question(world: World) -> str:
     """The turn ends with its client; nothing was done without an answer."""
     session = await _asked(world, "unasked.txt")
     _hang_up(world)
-    await world.client.process.wait()
+    await world.gone()
     assert not (world.folder / "unasked.txt").exists()
     return session
 
@@ -137,7 +137,7 @@ async def server_is_killed(world: World) -> str:
     world.begin(session, say("word ", times=30, delay=0.003), calls(*work, text="so"), say("done"))
     await world.moment(1.0)
     world.client.process.kill()
-    await world.client.process.wait()
+    await world.gone()
     return session
 
 
@@ -145,7 +145,7 @@ async def server_is_killed_in_mid_question(world: World) -> str:
     """The question is asked again, and the turn goes on with its answer."""
     session = await _asked(world, "asked.txt")
     world.client.process.kill()
-    await world.client.process.wait()
+    await world.gone()
     assert not (world.folder / "asked.txt").exists()
     await world.restart()
     await world.client.load(session)
@@ -201,7 +201,7 @@ def terminated(state: str) -> Fault:
                 pass
         await world.moment(0.1)
         world.client.process.send_signal(signal.SIGTERM)
-        await world.client.process.wait()
+        await world.gone()
         return session
 
     return fault

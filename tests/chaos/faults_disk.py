@@ -38,7 +38,7 @@ async def memory_is_short(world: World) -> str:
         await asyncio.wait({turn}, timeout=PATIENCE)
         if not turn.done():
             world.client.process.kill()
-            await world.client.process.wait()
+            await world.gone()
     return session
 
 

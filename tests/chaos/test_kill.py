@@ -37,7 +37,7 @@ async def test_after_any_kill_nothing_told_is_lost_and_the_next_prompt_works(tmp
             it.begin(session, *[work(it, marks) for _ in range(3)], say("done"))
             await it.moment(LONGEST)
             it.client.process.kill()
-            await it.client.process.wait()
+            await it.gone()
             await it.check(session)
             if cycle % 50 == 49:
                 print(f"{cycle + 1} cycles", flush=True)  # noqa: T201 -- hours may pass

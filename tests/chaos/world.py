@@ -106,6 +106,10 @@ class World:
         self.note(self.client)
         await self.client.close()
 
+    async def gone(self) -> None:
+        """Returns when the server has ended."""
+        await asyncio.wait_for(self.client.process.wait(), PATIENCE)
+
     def note(self, client: Client) -> None:
         """Remember what this client was told: it must be there for the next one."""
         for session, seq in client.laws.seq.items():

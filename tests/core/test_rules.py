@@ -222,6 +222,8 @@ def test_the_examples_of_a_path_rule_are_true() -> None:
         (Rule(decision="allow", tool="*"), "it would allow everything; the mode auto is for that"),
         (Rule(decision="deny", tool="", pattern="x"), "its tool and pattern must not be empty"),
         (Rule(decision="allow", tool="bash", pattern="a\u200bb"), "it has characters that cannot be seen"),
+        (Rule(decision="allow", tool="bash", pattern="a\u00a0b"), "it has characters that cannot be seen"),
+        (Rule(decision="deny", tool="bash", pattern="a\u00a0b"), None),
         (Rule(decision="allow", tool="bash", pattern="a" * 3000), "it is too long"),
         (Rule(decision="deny", tool="*"), None),
         (Rule(decision="allow", tool="bash"), None),

@@ -63,11 +63,11 @@ async def test_a_hold_ends_with_its_process_however_that_ends(tmp_path: Path):
             with pytest.raises(SessionBusy, match=rf"Another window \(process {holder.pid}, since"):
                 await ledger.hold("s")
             holder.send_signal(signal.SIGKILL)
-            holder.wait()
+            holder.wait(60)
             (await ledger.hold("s")).release()
     finally:
         holder.kill()
-        holder.wait()
+        holder.wait(60)
         if holder.stdout:
             holder.stdout.close()
 

@@ -71,7 +71,7 @@ def _run_together(code: str, directory: Path, names: list[str], count: int) -> N
         assert process.stdin is not None
         process.stdin.write(b"go\n")
         process.stdin.flush()
-    errors = [process.communicate()[1].decode() for process in processes]
+    errors = [process.communicate(timeout=200)[1].decode() for process in processes]
     assert errors == [""] * len(names)
     assert [process.returncode for process in processes] == [0] * len(names)
 

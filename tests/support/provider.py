@@ -106,9 +106,9 @@ class Provider:
     def openai_url(self) -> str:
         return f"{self.url}/v1"
 
-    async def received(self, count: int) -> Request:
+    async def received(self, count: int, timeout: float = 120.0) -> Request:
         """The `count`th model request (from 1), waiting until it is here."""
-        async with self._arrived:
+        async with asyncio.timeout(timeout), self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= count)
         return self.requests[count - 1]
 

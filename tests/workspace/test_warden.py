@@ -41,7 +41,7 @@ def test_the_commands_and_the_scratch_folder_of_a_killed_server_go(tmp_path: Pat
         assert find(name).sure
         assert Path(scratch).is_dir()
         server.send_signal(number)
-        server.wait()
+        server.wait(60)
     for _ in range(500):
         if not find(name).sure and not Path(scratch).exists():
             break

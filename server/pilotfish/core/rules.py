@@ -25,7 +25,7 @@ from typing import Literal
 from pilotfish.core import shell
 from pilotfish.core.breakouts import breaks_out
 from pilotfish.core.messages import Category
-from pilotfish.core.visible import visible
+from pilotfish.core.visible import exact, visible
 
 Decision = Literal["allow", "ask", "deny"]
 Scope = Literal["session", "workspace", "user", "repository"]
@@ -94,7 +94,8 @@ def fault_of(rule: Rule) -> str | None:
         return "its tool and pattern must not be empty"
     if len(rule.pattern) > MAX_PATTERN or len(rule.tool) > 200:
         return "it is too long"
-    if visible(rule.tool + rule.pattern) != rule.tool + rule.pattern:
+    text = rule.tool + rule.pattern
+    if (exact(text) if rule.decision == "allow" else visible(text)) != text:
         return "it has characters that cannot be seen"
     if rule.decision == "allow" and rule.tool == EVERYTHING and rule.pattern in {EVERYTHING, "**"}:
         return "it would allow everything; the mode auto is for that"
