@@ -26,7 +26,7 @@ async def test_a_prompt_streams_an_answer_and_ends(tmp_path: Path, dialect: Dial
         outcome = await turn.prompt("hi")
         assert (outcome.stop_reason, outcome.error) == ("end_turn", None)
         assert (turn.text(), turn.text("thought")) == ("Hello", "hmm")
-        assert turn.states() == [("assistant", 1), ("response", 1)]
+        assert turn.states() == [("user_input", 0), ("assistant", 1), ("response", 1)]
         turn.check_laws()
 
 
@@ -39,6 +39,7 @@ async def test_a_tool_round_reads_and_answers(tmp_path: Path, dialect: Dialect) 
         assert list(turn.statuses().values()) == [["pending", "in_progress", "completed"]]
         assert "two" in str(turn.provider.requests[1].body)
         assert turn.states() == [
+            ("user_input", 0),
             ("assistant", 1),
             ("tool_execution", 1),
             ("response", 1),

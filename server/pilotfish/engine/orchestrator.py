@@ -349,6 +349,7 @@ class RequestOrchestrator:
                 turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self.clock()
             )
         )
+        self._state_changed(self._state.current)
         request = ModelRequest(parts=[UserPromptPart(content=self._prepared.content, timestamp=self._now())])
         self._record(request, text=plain_text(self._blocks))
         for notice in self._prepared.notices:
