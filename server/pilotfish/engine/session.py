@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -266,6 +267,10 @@ class LiveSession:
                 self._read.clear()
                 try:
                     outcome = await self._run(waiting)
+                except MemoryError:
+                    # The ledger is whole, what is in memory may not be: the next server ends the turn from the ledger.
+                    log.critical("out of memory: the server ends")
+                    os._exit(1)
                 except Exception as error:
                     if not isinstance(error, PilotfishError):
                         log.exception("a turn could not be run")
