@@ -32,7 +32,7 @@ from pilotfish.protocol import wire
 KEY = "sk-chaos-0123456789abcdef0123456789abcdef"
 PATIENCE = 60.0
 """seconds for anything that must happen, on a machine that is busy with other things"""
-MORE_MEMORY = 96_000_000  # that a server may hold after a fault: the allocator's reserve, not a leak
+MORE_MEMORY = 96_000_000  # that a server may hold after a fault: open sessions, and the allocator's reserve
 MORE_DESCRIPTORS = 4  # a connection kept for the next request, a database read along the way
 
 Fault = Callable[["World"], Awaitable[str]]

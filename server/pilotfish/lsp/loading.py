@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
+M_MMAP_THRESHOLD = -3  # of malloc.h
+LARGE_BLOCK = 1 << 20
 _MODULES = (
     "pilotfish.engine.live",
     "pilotfish.lsp.face",
@@ -228,7 +230,17 @@ def _warm(live: Live) -> None:
     with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
         asyncio.run(make())
     main_agent()
+    _give_back_large_blocks()
     gc.freeze()  # all of this stays: to look through it again and again holds up every session for a tenth of a second
+
+
+def _give_back_large_blocks() -> None:
+    """Have glibc return large blocks to the system once they are free, always. By default it raises its own limit to
+    the largest it has seen: after one answer of ten megabytes the process keeps a hundred for good."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another system, another allocator
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def _words(problem: Problem) -> str:
