@@ -33,8 +33,8 @@ async def memory_is_short(world: World) -> str:
     session = await world.session()
     await world.turn(session, say("before"))
     size = int(Path(f"/proc/{world.pid}/statm").read_text().split()[0]) * 4096
-    with limited(world, resource.RLIMIT_AS, size + 40_000_000):
-        turn = world.begin(session, say("x" * 65_535 + "\n", times=1600))
+    with limited(world, resource.RLIMIT_AS, size + 16_000_000):
+        turn = world.begin(session, say("x" * 65_535 + "\n", times=480))
         await asyncio.wait({turn}, timeout=PATIENCE)
         if not turn.done():
             world.client.process.kill()
