@@ -612,6 +612,8 @@ async def test_the_status_says_how_the_server_is(rig: Rig):
     status = wire.Status.model_validate(await rig.client.request("pilotfish/status"))
     assert (status.state, status.model, status.mode, status.trusted) == ("ready", "openai-chat:scripted", "ask", True)
     assert status.store is not None
+    assert status.sandbox is not None
+    assert status.sandbox.startswith(("bubblewrap: ", "no sandbox: "))
     assert status.memory_bytes > 10_000_000
     assert (status.running_turns, status.pending_approvals, status.problems) == (0, 0, ())
 

@@ -115,6 +115,7 @@ class Live:
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
         """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
         self._store_notices: list[StoreNotice] = []
+        self._sandbox_words: dict[tuple[str, bool], str] = {}
         self._gate = asyncio.Lock()
 
     # -- the world around -------------------------------------------------------------------------------------------
@@ -471,7 +472,10 @@ class Live:
 
     async def sandbox_words(self) -> str:
         """How commands are confined, for people. Trying the machine's sandbox takes a moment, once."""
-        return (await asyncio.to_thread(chosen_sandbox, self.settings)).words
+        wanted = (self.settings.sandbox, self.settings.network)
+        if wanted not in self._sandbox_words:  # else no thread: they may all be busy, and a status is wanted at once
+            self._sandbox_words[wanted] = (await asyncio.to_thread(chosen_sandbox, self.settings)).words
+        return self._sandbox_words[wanted]
 
     def status(self) -> Mapping[str, Any]:
         return {
