@@ -356,7 +356,7 @@ async def test_law_7_names_the_field_that_is_wrong(rig: Rig):
         "titel": ("pilotfish/session/new", {"titel": 1}),
         "limit": ("pilotfish/session/list", {"limit": 0}),
         "prompt": ("pilotfish/session/prompt", {"sessionId": "x", "prompt": []}),
-        "prompt.0": ("pilotfish/session/prompt", {"sessionId": "x", "prompt": [{"type": "video"}]}),
+        "prompt.0.type": ("pilotfish/session/prompt", {"sessionId": "x", "prompt": [{"type": "video"}]}),
         "mode": ("pilotfish/session/new", {"mode": "yolo"}),
         "workspaceFolder": ("pilotfish/session/new", {"workspaceFolder": "http://x"}),
     }
