@@ -35,7 +35,8 @@ def test_the_laws_are_seen_to_be_broken():
     laws.update(told(1, chunk))
     laws.update(told(2, end))
     times = {"createdAt": "", "updatedAt": ""}
-    session = {"id": "s", "title": "", "model": "", "mode": "ask", "turns": 1, "busy": False, "usage": usage, **times}
+    names = {"id": "s", "title": "", "workspaceFolder": None}
+    session = {**names, "model": "", "mode": "ask", "turns": 1, "busy": False, "usage": usage, **times}
     item = {"kind": "message", "id": "i", "turnId": "t", "seq": 1, "text": "y"}
     loaded = {"session": session, "items": [item], "hasMore": False, "lastSeq": 2, "pendingApprovals": list[Any]()}
     with pytest.raises(LawBroken):
