@@ -45,6 +45,13 @@ export class Follower {
     this.following.value = false;
   }
 
+  /** To a place the user asked for; when that is the end, following goes on. */
+  goTo(move: () => void): void {
+    this.leave();
+    move();
+    if (this.fromEnd <= NEAR) this.following.value = true;
+  }
+
   keepUp(): void {
     if (this.following.value) this.box.scrollTop = this.box.scrollHeight;
   }

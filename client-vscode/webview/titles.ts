@@ -1,5 +1,6 @@
 /** What a call is called, by how far it is: "Running: npm test", "Ran npm test", "Denied: rm -r dist". */
 
+import type { CallStatus, ToolCall } from '../src/protocol.gen.ts';
 import { l10n } from './l10n.ts';
 import type { Call } from './state.ts';
 import { escaped, statusWord } from './words.ts';
@@ -7,14 +8,15 @@ import { escaped, statusWord } from './words.ts';
 export function callTitle({ call, written }: Call): string {
   const named = call.title !== '' && call.title !== call.name;
   const title = escaped((named ? call.title : draftTitle(call.name, written)).split('\n', 1)[0] ?? '');
-  switch (call.status) {
+  const status = shownStatus(call);
+  switch (status) {
     case 'pending':
       return title;
     case 'awaiting_approval':
     case 'in_progress':
     case 'denied':
     case 'cancelled':
-      return `${statusWord(call.status)}: ${object(title)}`;
+      return `${statusWord(status)}: ${object(title)}`;
     case 'completed':
       return done(title);
     case 'failed': {
@@ -22,8 +24,13 @@ export function callTitle({ call, written }: Call): string {
       return code === undefined || !/^Run /.test(title) ? done(title) : l10n.t('{0}, exit {1}', done(title), code);
     }
     default:
-      return call.status satisfies never;
+      return status satisfies never;
   }
+}
+
+/** A question that nobody was there to answer was not denied: its call did not come to run. */
+export function shownStatus(call: ToolCall): CallStatus {
+  return call.status === 'denied' && call.approval?.by === 'nobody' ? 'cancelled' : call.status;
 }
 
 /** The server's titles begin with a verb in its bare form; one that does not stays as it is. */

@@ -1,6 +1,7 @@
 /** The pictures of the READMEs, taken from a real VS Code: `npm run pictures`, into media/. */
 
 import path from 'node:path';
+import { held } from './support/provider.ts';
 import { CLIENT } from './support/vscode.ts';
 import { makeWorld, type World } from './support/world.ts';
 
@@ -48,7 +49,6 @@ async function prepare(theme: string): Promise<World> {
 }
 
 async function work(world: World): Promise<void> {
-  const { chat } = world.workbench;
   const steps = (done: number) =>
     ['Find the check', 'Look at validity and expiry', 'Run the tests'].map((content, index) => ({
       content,
@@ -75,18 +75,22 @@ async function work(world: World): Promise<void> {
     { calls: [{ name: 'update_plan', args: { steps: steps(3) } }] },
     { text: ANSWER, usage: { input: 9100, output: 420, cached: 8000 } },
   );
-  await chat.locator('#prompt').fill('A revoked token still counts as a login. Fix it.');
-  await chat.locator('#prompt').press('Enter');
-  await chat.locator('.card.approval').waitFor();
-  await world.workbench.page.waitForTimeout(800);
+  await world.workbench.ask('A revoked token still counts as a login. Fix it.');
+  await world.workbench.card.waitFor();
+  await settled(world);
+}
+
+/** Nothing under the pointer, and every fade has come to its end: a picture needs no condition, but peace. */
+async function settled(world: World): Promise<void> {
+  await world.workbench.page.mouse.move(500, 650);
+  await world.workbench.page.waitForTimeout(2000);
 }
 
 async function approve(world: World, name: string): Promise<void> {
   const { page, chat } = world.workbench;
   await chat.getByRole('button', { name: 'Open diff' }).click();
-  await page.locator('.tab', { hasText: 'proposed change' }).waitFor();
-  await page.waitForTimeout(1500);
-  await page.mouse.move(500, 650);
+  await page.locator('.monaco-diff-editor .char-insert, .monaco-diff-editor .line-insert').first().waitFor();
+  await settled(world);
   await page.screenshot({ path: path.join(media, `${name}.png`) });
 }
 
@@ -94,8 +98,7 @@ async function answer(world: World, name: string): Promise<void> {
   const { page, chat } = world.workbench;
   await chat.getByRole('button', { name: 'Allow', exact: true }).click();
   await chat.locator('.turn-end').first().waitFor();
-  await page.waitForTimeout(1000);
-  await page.mouse.move(500, 650);
+  await settled(world);
   await page.screenshot({ path: path.join(media, `${name}.png`) });
 }
 
@@ -108,20 +111,20 @@ await dark.stop();
 const light = await prepare('Light 2026');
 await work(light);
 await light.workbench.page.locator('.codelens-decoration a', { hasText: 'Deny' }).waitFor();
-await light.workbench.page.waitForTimeout(500);
+await settled(light);
 await light.workbench.page.screenshot({ path: path.join(media, 'chat.png') });
 await light.workbench.chat.getByRole('button', { name: 'Allow', exact: true }).click();
 await light.workbench.chat.locator('.turn-end').first().waitFor();
-await light.provider.script(
-  { calls: [{ name: 'bash', args: { command: 'python -m pytest -q' } }], wait: 1.5 },
-  { text: 'All green.' },
-);
-await light.workbench.chat.locator('#prompt').fill('Run the tests');
-await light.workbench.chat.locator('#prompt').press('Enter');
-await light.workbench.page.keyboard.press('Control+Alt+B');
-await light.workbench.toast('Run python').waitFor();
-await light.workbench.page.locator('.notification-toast.notification-fade-in-done').first().waitFor();
-await light.workbench.page.waitForTimeout(500);
+await light.provider.hold();
+await light.provider.script(held({ calls: [{ name: 'bash', args: { command: 'python -m pytest -q' } }] }), {
+  text: 'All green.',
+});
+await light.workbench.ask('Run the tests');
+await light.workbench.chat.locator('.working').waitFor();
+await light.workbench.hideChat();
+await light.provider.release();
+await light.workbench.restingToast('Run python');
+await settled(light);
 await light.workbench.page.screenshot({
   path: path.join(media, 'notification.png'),
   clip: { x: 400, y: 400, width: 800, height: 340 },

@@ -229,6 +229,13 @@ bareView('cards', (bare) => {
     await seesFirst();
   });
 
+  test('a card that stands at the end leaves the chat following', async () => {
+    const { page } = bare;
+    await bare.open([...WAITING, { type: 'reveal', approvalId: 'a1' }]);
+    await say(page, []);
+    assert.equal(await page.locator('.pill').count(), 0);
+  });
+
   test('the session of another question is one press away', async () => {
     const { page } = bare;
     await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 'other' })]);

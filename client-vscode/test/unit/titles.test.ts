@@ -28,6 +28,12 @@ describe('a call is titled by how far it is', () => {
     expect(titled('Run npm test', status)).toBe(title);
   });
 
+  it('a question that nobody could answer was not denied', () => {
+    const approval = { decision: 'deny' as const, by: 'nobody' as const, reason: '', amended: false };
+    const asked = call('c', 'Run npm test', 'execute', 'denied', { approval });
+    expect(callTitle({ kind: 'tool_call', id: 'c', call: asked, progress: '', written: '' })).toBe('Stopped: npm test');
+  });
+
   it('what failed says how', () => {
     expect(titled('Run npm run lint', 'failed', 'exit code 1')).toBe('Ran npm run lint, exit 1');
     expect(titled('Edit src/auth.ts', 'failed', 'exit code 1')).toBe('Edited src/auth.ts');

@@ -8,7 +8,7 @@ import type { IconName } from '../icons.ts';
 import { l10n } from '../l10n.ts';
 import type { Call } from '../state.ts';
 import { post } from '../store.ts';
-import { callTitle } from '../titles.ts';
+import { callTitle, shownStatus } from '../titles.ts';
 import { bytes, duration, escaped, files, statusWord } from '../words.ts';
 import { Diff, SHORT_DIFF } from './diff.tsx';
 import { Button, Icon, IconButton, Lines, memo } from './parts.tsx';
@@ -35,22 +35,23 @@ interface CallProps {
 
 export const CallRow = memo(({ entry, toggled, diffOpen }: CallProps) => {
   const { call } = entry;
-  const running = call.status === 'in_progress' || call.status === 'pending';
+  const status = shownStatus(call);
+  const running = status === 'in_progress' || status === 'pending';
   const diff = call.diff === undefined ? undefined : parseUnified(call.diff);
   const short = diff !== undefined && diff.lines.length <= SHORT_DIFF;
   const open = toggled ?? (call.status === 'failed' || short);
   const title = callTitle(entry);
   return (
-    <div class={`row call ${call.status}`}>
+    <div class={`row call ${status}`}>
       <div class="row-line">
         <button
           type="button"
           class="row-head"
           aria-expanded={open}
-          aria-label={`${statusWord(call.status)}: ${call.title || call.name}`}
+          aria-label={`${statusWord(status)}: ${escaped(call.title || call.name)}`}
           onClick={() => toggle(entry.id, !open)}
         >
-          <StatusIcon status={call.status} />
+          <StatusIcon status={status} />
           <span class="row-title" title={escaped(call.title)}>
             {title}
           </span>
@@ -83,6 +84,7 @@ function CallBody({ entry, diffOpen }: { entry: Call; diffOpen: boolean }) {
     <div class="row-body">
       {call.approval?.feedback && <p class="note">{l10n.t('You said: {0}', call.approval.feedback)}</p>}
       {call.approval?.amended && <p class="note">{l10n.t('Changed by you before it ran.')}</p>}
+      {call.approval?.by === 'nobody' && <p class="note">{l10n.t('Nobody was there to answer; it did not run.')}</p>}
       {call.approval?.by === 'rule' && (
         <p class="note">{l10n.t('By rule: {0}', call.approval.rule ?? call.approval.reason)}</p>
       )}

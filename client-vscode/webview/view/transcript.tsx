@@ -49,9 +49,7 @@ export function Transcript({ state }: { state: State }) {
     };
     scroller.reveal = (selector) => {
       const node = box.current?.querySelector(selector);
-      if (!node) return;
-      one.leave();
-      node.scrollIntoView({ block: 'center' });
+      if (node) one.goTo(() => node.scrollIntoView({ block: 'center' }));
     };
     scroller.leave = () => {
       if (box.current && box.current.scrollHeight > box.current.clientHeight) one.leave();
@@ -111,8 +109,7 @@ export function Transcript({ state }: { state: State }) {
     const card = id && box.current?.querySelector(`[data-approval="${CSS.escape(id)}"]`);
     if (!card) return;
     wanted.value = undefined;
-    follower.current?.leave();
-    card.scrollIntoView({ block: 'center' });
+    follower.current?.goTo(() => card.scrollIntoView({ block: 'center' }));
   });
 
   const onScroll = () => {

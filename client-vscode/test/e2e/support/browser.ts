@@ -27,6 +27,7 @@ export async function openBrowser(viewport = { width: 1280, height: 800 }): Prom
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: chromiumPath(),
     headless: true,
+    timeout: 90_000,
     viewport,
     args: FLAGS,
     permissions: ['clipboard-read', 'clipboard-write'],

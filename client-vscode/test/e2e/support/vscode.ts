@@ -145,7 +145,7 @@ export function freePort(): Promise<number> {
 }
 
 async function listening(port: number, child: ChildProcess): Promise<void> {
-  for (let attempt = 0; attempt < 300; attempt += 1) {
+  for (let attempt = 0; attempt < 900; attempt += 1) {
     if (child.exitCode !== null) throw new Error(`code-server ended with ${child.exitCode}`);
     try {
       await fetch(`http://127.0.0.1:${port}/healthz`);
