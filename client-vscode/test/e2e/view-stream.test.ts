@@ -163,21 +163,6 @@ bareView('streaming', (bare) => {
     assert.equal((await head.boundingBox())?.y, y);
   });
 
-  test('the pill lies over no button of the last row', async () => {
-    const { page } = bare;
-    await bare.open([...OPEN, updates([STARTED, chunk(LONG), ENDED])]);
-    await bare.wheel(-300);
-    await page.locator('.pill').waitFor();
-    await page.locator('.transcript').evaluate((box) => {
-      box.scrollTop = box.scrollHeight;
-    });
-    const [pill, copy] = await Promise.all([
-      page.locator('.pill').boundingBox(),
-      page.getByRole('button', { name: 'Copy', exact: true }).boundingBox(),
-    ]);
-    assert.ok(pill && copy && copy.y + copy.height <= pill.y, `${copy?.y} + ${copy?.height} > ${pill?.y}`);
-  });
-
   test('where one read is found again when the view comes back', async () => {
     const { page } = bare;
     const turns = [1, 2, 3].flatMap((n): Item[] => [
