@@ -145,8 +145,14 @@ bareView('access', (bare) => {
         .filter((node) => !unsaid.has(String(node.role?.value)) && !node.name?.value)
         .map((node) => node.role?.value);
       assert.deepEqual(without, [], name);
-      const landmarks = shown.map((node) => node.role?.value).filter((role) => role === 'main' || role === 'region');
-      assert.ok(landmarks.includes('main') && landmarks.includes('region'), `${name} has landmarks`);
+      const landmarks = shown
+        .filter((node) => ['main', 'region'].includes(String(node.role?.value)))
+        .map((node) => `${node.role?.value} ${node.name?.value}`);
+      assert.ok(landmarks.includes('region Prompt'), name);
+      assert.ok(landmarks.includes('main Session') || landmarks.includes('main Start'), name);
+      if (name === 'statuses') assert.ok(landmarks.includes('region Questions, plan and queue'));
+      // A section without a name is no region at all, and would pass unseen.
+      assert.equal(await page.locator('section:not([aria-label])').count(), 0, name);
     }
     await cdp.detach();
   });
