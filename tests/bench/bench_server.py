@@ -1,315 +1,278 @@
-"""What the whole product costs: `python -m tests.bench.bench_server [--json FILE]`.
+"""What the whole product costs: `python -m tests.bench.bench_server [--json FILE] [--commit] [figure …]`.
 
 The real server process over stdio and the scripted provider in a process of its own, on loopback. CPU time is the
-server's own (`/proc`); wall times are medians and noisy on a shared machine: read the ratios. Where there is a floor
-(bare pygls), it stands beside the figure, measured in the same run, interleaved.
+server's own (`/proc`); wall times are medians, and noisy on a shared machine: read the ratios. Floors are measured in
+the same run, in turns with ours (`floors.py`). `then` is the ratio to the committed figures (`figures.json`), which
+`--commit` writes.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import json
-import os
-import statistics
+import itertools
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-TICK = os.sysconf("SC_CLK_TCK")
-ROOT = Path(__file__).parents[2]
+from tests.bench.figures import COMMITTED, Table, fsync, middle, pace
+from tests.bench.machine import ROOT, Place, Server, hello, requests
 
-BARE_PYGLS = "from pygls.lsp.server import LanguageServer; LanguageServer('bare', '1').start_io()"
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    name: str
-    value: float
-    unit: str
-    target: float | None = None
-    floor: float | None = None
-
-
-class Server:
-    """A server process and the frames it sends. Blocking on purpose: the client must cost the server nothing."""
-
-    def __init__(self, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
-        self.began = time.perf_counter()
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environment, bufsize=0
-        )
-        self._buffer = bytearray()
-        self._next = 0
-
-    def send(self, method: str, params: Any, *, wants_answer: bool = True) -> int:
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-        if wants_answer:
-            self._next += 1
-            message["id"] = self._next
-        body = json.dumps(message).encode()
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        return self._next
-
-    def read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        while True:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end >= 0:
-                length = int(self._buffer[:end].split(b":")[1].split(b"\r\n")[0])
-                if len(self._buffer) >= end + 4 + length:
-                    body = bytes(self._buffer[end + 4 : end + 4 + length])
-                    del self._buffer[: end + 4 + length]
-                    return json.loads(body)
-            data = os.read(self.process.stdout.fileno(), 1 << 20)
-            if not data:
-                raise EOFError("the server went away")
-            self._buffer += data
-
-    def answer(self, number: int) -> Any:
-        """The answer to a request; approvals are allowed on the way."""
-        while True:
-            message = self.read()
-            if message.get("method") == "pilotfish/approval/request":
-                self.reply(message["id"], {"optionId": "allow_once"})
-            elif "method" not in message and message.get("id") == number:
-                return message.get("result")
-
-    def reply(self, number: Any, result: Any) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-
-    def request(self, method: str, params: Any) -> Any:
-        return self.answer(self.send(method, params))
-
-    def cpu(self) -> float:
-        """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK
-
-    def resident(self) -> float:
-        """Megabytes."""
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1]) * 4096 / 1e6
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
+SILENCE = 10.0  # seconds a client does not read
+READ = {"calls": [{"name": "read_file", "args": {"path": "a.txt"}}]}
 
 
 class Bench:
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        self.folder = place / "work"
-        self.folder.mkdir()
-        (self.folder / "a.txt").write_text("hello\n" * 20, "utf-8")
-        self.figures: list[Figure] = []
-        self.count = 0
+    def __init__(self, place: Path, table: Table) -> None:
+        self.at = Place(place)
+        self.table = table
 
-    def run(self) -> list[Figure]:
-        self.start_up()
-        self.first_request()
-        self.turns()
-        self.stream()
-        self.rounds()
-        return self.figures
+    def run(self, wanted: list[str]) -> None:
+        parts: dict[str, Callable[[], None]] = {
+            "start": self.start,
+            "first": self.first_request,
+            "warm": self.warm,
+            "cancel": self.cancel,
+            "flood": self.flood,
+            "paced": self.paced,
+            "rounds": self.rounds,
+            "silence": self.silence,
+        }
+        for name, part in parts.items():
+            if not wanted or name in wanted:
+                part()
 
-    def add(self, name: str, value: float, unit: str, target: float | None = None, floor: float | None = None) -> None:
-        figure = Figure(name, round(value, 2), unit, target, None if floor is None else round(floor, 2))
-        self.figures.append(figure)
-        aim = "" if target is None else f"≤ {target:g}"
-        below = "" if floor is None else f"floor {floor:.1f}"
-        mark = "" if target is None else ("ok" if value <= target else "MISSED")
-        print(f"{name:<58} {value:>9.2f} {unit:<8} {aim:<9} {mark:<7} {below}", flush=True)
-
-    # -- figures ----------------------------------------------------------------------------------------------------
-
-    def start_up(self) -> None:
-        ours, second, bare = list[float](), list[float](), list[float]()
+    def start(self) -> None:
+        paces, script, module, second, bare = list[float](), list[float](), list[float](), list[float](), list[float]()
         for _ in range(7):
-            with self.server("http://127.0.0.1:9/v1", greet=False) as server:
-                server.request("initialize", hello(self.folder))
-                ours.append((time.perf_counter() - server.began) * 1000)
-                again = time.perf_counter()
-                server.request("pilotfish/status", {})
-                second.append((time.perf_counter() - again) * 1000)
-            floor = Server([sys.executable, "-c", BARE_PYGLS], dict(os.environ), self.folder)
-            floor.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
-            bare.append((time.perf_counter() - floor.began) * 1000)
-            floor.close()
-        self.add("spawn → initialize answered", median(ours), "ms", 30, median(bare))
-        self.add("a second request at once, while the rest loads", median(second), "ms", 10)
+            paces.append(pace())
+            for command, found in (((), script), ((sys.executable, "-m", "pilotfish", "serve"), module)):
+                with self.at.ours("http://127.0.0.1:9/v1", greet=False, command=command) as server:
+                    server.request("initialize", hello(self.at.folder))
+                    found.append((time.perf_counter() - server.began) * 1000)
+                    again = time.perf_counter()
+                    server.request("pilotfish/status", {})
+                    second.append((time.perf_counter() - again) * 1000)
+            with self.at.floor("pygls") as server:
+                bare.append((time.perf_counter() - server.began) * 1000)
+        self.table.add("this machine now: CPU of 1,000,000 turns of a loop", middle(paces), "ms")
+        self.table.add("spawn → initialize answered", middle(script), "ms", 30, pygls=bare, minus_m=module)
+        self.table.add("a second request at once, while the rest loads", middle(second), "ms", 10)
 
     def first_request(self) -> None:
-        cpu, sizes = list[float](), list[int]()
+        cpu: dict[str, list[float]] = {"ours": [], "stock": []}
+        size = 0
         for _ in range(3):
-            with self.provider([{"text": "hi"}]) as url, self.server(url) as server:
-                server.request("pilotfish/session/prompt", prompt(server, self.folder))
-                cpu.append(server.cpu())
-                sizes.append(requests(url)[0]["size"])
-        self.add("spawn → first prompt answered, CPU", median(cpu), "s", 1.2)
-        self.add("first request of a plain prompt", sizes[0] / 1000, "kB", 12)
+            for kind, found in cpu.items():
+                with ExitStack() as stack:
+                    url = stack.enter_context(self.at.provider([{"parts": [{"gate": True}, {"text": "hi"}]}]))
+                    server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
+                    server.begin(server.new_session(self.at.folder), "hi")
+                    while not (seen := requests(url)):
+                        time.sleep(0.02)
+                    found.append(server.cpu())
+                    if kind == "ours":
+                        size = seen[0]["size"]
+        self.table.add("spawn → first request at the provider, CPU", middle(cpu["ours"]), "s", 1.2, stock=cpu["stock"])
+        self.table.add("first request of a plain prompt", size / 1000, "kB", 12)
 
-    def turns(self) -> None:
-        with self.provider([{"text": "hi"} for _ in range(20)]) as url, self.server(url) as server:
-            session = new_session(server, self.folder)
-            server.answer(begin(server, session, "warm"))
-            waits = list[float]()
+    def warm(self) -> None:
+        kinds = ("ours", "stock", "socket")
+        waits: dict[str, list[float]] = {kind: [] for kind in kinds}
+        tokens: dict[str, list[float]] = {kind: [] for kind in kinds}
+        cpu: dict[str, float] = {}
+        with ExitStack() as stack:
+            servers: dict[str, tuple[str, Server]] = {}
+            for kind in kinds:
+                url = stack.enter_context(self.at.provider({"replies": [], "otherwise": {"text": "hi", "wait": 0.02}}))
+                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
+                for _ in range(3):
+                    server.answer(server.begin(server.new_session(self.at.folder), "warm"))
+                servers[kind] = (url, server)
+            session = {kind: server.new_session(self.at.folder) for kind, (_, server) in servers.items()}
+            before = {kind: server.cpu() for kind, (_, server) in servers.items()}
+            for _ in range(15):
+                for kind, (url, server) in servers.items():
+                    sent = time.monotonic()
+                    number = server.begin(session[kind], "hi")
+                    here = server.read_update("agent_message_chunk")
+                    server.answer(number)
+                    last = requests(url)[-1]
+                    waits[kind].append((last["at"] - sent) * 1000)
+                    tokens[kind].append((here - last["first_byte_at"]) * 1000)
+            cpu = {kind: (server.cpu() - before[kind]) / 15 * 1000 for kind, (_, server) in servers.items()}
+            memory = {kind: server.resident() for kind, (_, server) in servers.items()}
+        floors = {kind: waits[kind] for kind in ("stock", "socket")}
+        self.table.add("warm prompt → request at the provider", middle(waits["ours"]), "ms", 5, **floors)
+        self.table.add(
+            "    CPU of such a turn, to its end", cpu["ours"], "ms", stock=cpu["stock"], socket=cpu["socket"]
+        )
+        over = middle(tokens["ours"]) - middle(tokens["socket"])
+        self.table.add(
+            "first token → on the wire, over a bare socket",
+            over,
+            "ms",
+            1,
+            stock=middle(tokens["stock"]) - middle(tokens["socket"]),
+        )
+        self.table.add(
+            "idle memory after a turn with an OpenAI model", memory["ours"], "MB", 110, stock=memory["stock"]
+        )
+
+    def cancel(self) -> None:
+        gone: dict[str, list[float]] = {"ours": [], "stock": []}
+        ended: dict[str, list[float]] = {"ours": [], "stock": []}
+        syncs = list[float]()
+        with ExitStack() as stack:
+            servers: dict[str, tuple[str, Server, str]] = {}
+            for kind in gone:
+                script: dict[str, Any] = {"replies": [], "otherwise": {"parts": [{"text": "one"}, {"gate": True}]}}
+                url = stack.enter_context(self.at.provider(script))
+                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
+                servers[kind] = (url, server, server.new_session(self.at.folder))
             for _ in range(10):
-                sent = time.monotonic()
-                server.answer(begin(server, session, "hi"))
-                waits.append((requests(url)[-1]["at"] - sent) * 1000)
-            self.add("warm prompt → request at the provider", median(waits), "ms", 5)
-            self.add("idle memory after a turn with an OpenAI model", server.resident(), "MB", 110)
-        script = [{"parts": [{"text": "one"}, {"gate": True}]} for _ in range(10)]
-        with self.provider(script) as url, self.server(url) as server:
-            session = new_session(server, self.folder)
-            gone, ended = list[float](), list[float]()
-            for _ in range(8):
-                number = begin(server, session, "hi")
-                while server.read().get("params", {}).get("update", {}).get("kind") != "agent_message_chunk":
-                    pass
-                sent = time.monotonic()
-                server.send("pilotfish/session/cancel", {"sessionId": session})
-                server.answer(number)
-                ended.append((time.monotonic() - sent) * 1000)
-                time.sleep(0.05)
-                gone.append((requests(url)[-1]["disconnected_at"] - sent) * 1000)
-            self.add("cancel → provider disconnected", median(gone), "ms", 3)
-            self.add("cancel → turn ended", median(ended), "ms", 5)
+                for kind, (url, server, session) in servers.items():
+                    number = server.begin(session, "hi")
+                    server.read_update("agent_message_chunk")
+                    time.sleep(0.02)
+                    sent = time.monotonic()
+                    server.send("pilotfish/session/cancel", {"sessionId": session})
+                    server.answer(number)
+                    ended[kind].append((time.monotonic() - sent) * 1000)
+                    time.sleep(0.05)
+                    gone[kind].append((requests(url)[-1]["disconnected_at"] - sent) * 1000)
+                syncs.append(fsync(self.at.place))
+        self.table.add("cancel → provider disconnected", middle(gone["ours"]), "ms", 3, stock=gone["stock"])
+        self.table.add("cancel → turn ended", middle(ended["ours"]), "ms", 5, stock=ended["stock"], fsync=syncs)
 
-    def stream(self) -> None:
-        for name, delay, target in (("flood", 0.0, 0.4), ("at 500 a second", 0.002, None)):
-            script = [{"text": "warm"}, {"text": ["word "] * 5000, "delay": delay}]
-            with self.provider(script) as url, self.server(url) as server:
-                session = new_session(server, self.folder)
-                server.answer(begin(server, session, "warm"))
-                before = server.cpu()
-                server.answer(begin(server, session, "go"))
-                self.add(f"CPU for 5,000 deltas through to the client, {name}", server.cpu() - before, "s", target)
+    def flood(self) -> None:
+        found = self._stream(("ours", "stock", "socket"), 5000, 0.0, rounds=3)
+        floors = {kind: found[kind] for kind in ("stock", "socket")}
+        self.table.add("CPU for 5,000 deltas through to the client, flood", middle(found["ours"]), "s", 0.4, **floors)
+
+    def paced(self) -> None:
+        found = self._stream(("ours", "stock", "socket"), 2000, 0.002, rounds=2)
+        floors = {kind: found[kind] for kind in ("stock", "socket")}
+        self.table.add("CPU for 2,000 deltas at 500 a second", middle(found["ours"]), "s", None, **floors)
+        ratio = middle(found["ours"]) / max(middle(found["stock"]), 0.01)
+        self.table.add("    against stock pydantic-ai with pygls' notify", ratio, "×", 0.5)
+
+    def _stream(self, kinds: tuple[str, ...], count: int, delay: float, rounds: int) -> dict[str, list[float]]:
+        """Seconds of CPU for an answer of so many deltas."""
+        found: dict[str, list[float]] = {kind: [] for kind in kinds}
+        flood = {"text": ["word "] * count, "delay": delay}
+        with ExitStack() as stack:
+            servers: dict[str, tuple[Server, str]] = {}
+            for kind in kinds:
+                url = stack.enter_context(self.at.provider([{"text": "warm"}] + [flood] * rounds))
+                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
+                session = server.new_session(self.at.folder)
+                server.answer(server.begin(session, "warm"))
+                servers[kind] = (server, session)
+            for _ in range(rounds):
+                for kind, (server, session) in servers.items():
+                    before = server.cpu()
+                    server.answer(server.begin(session, "go"))
+                    found[kind].append(server.cpu() - before)
+        return found
 
     def rounds(self) -> None:
-        script = [{"text": "warm"}] + [{"calls": [{"name": "read_file", "args": {"path": "a.txt"}}]}] * 200
-        with self.provider([*script, {"text": "done"}]) as url, self.server(url, maxIterations=1000) as server:
-            session = new_session(server, self.folder)
-            server.answer(begin(server, session, "warm"))
-            before, memory = server.cpu(), server.resident()
-            marks = [before]
-            number = begin(server, session, "go")
-            while True:
-                message = server.read()
-                update = message.get("params", {}).get("update", {})
-                if update.get("kind") == "state" and update["state"] == "assistant":
-                    marks.append(server.cpu())
-                if message.get("method") == "pilotfish/user/ask":
-                    server.reply(message["id"], {"answer": "Go on"})
-                if "method" not in message and message.get("id") == number:
-                    break
-            early = (marks[21] - marks[1]) / 20 * 1000
-            late = (marks[200] - marks[180]) / 20 * 1000
-            self.add("a tool round (read_file), rounds 1–20, CPU", early, "ms", 10)
-            self.add("rounds 180–200 against rounds 1–20", late / max(early, 0.01), "×", 2)
-            self.add("200 rounds, CPU", server.cpu() - before, "s", 3.0)
-            self.add("memory growth over 200 rounds", server.resident() - memory, "MB", 5)
+        marks: dict[str, list[list[float]]] = {"ours": [], "stock": []}
+        growth = list[float]()
+        for kind, count in (("ours", 200), ("stock", 60), ("ours", 200)):
+            script: list[dict[str, Any]] = [{"text": "warm"}, *[READ] * count, {"text": "done"}]
+            with self.at.provider(script) as url, ExitStack() as stack:
+                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
+                session = server.new_session(self.at.folder)
+                server.answer(server.begin(session, "warm"))
+                memory = server.resident()
+                marks[kind].append(self._marks(server, session))
+                if kind == "ours":
+                    growth.append(server.resident() - memory)
 
-    # -- processes --------------------------------------------------------------------------------------------------
+        def cost(found: list[float], first: int, last: int) -> float:
+            return (found[last] - found[first]) / (last - first) * 1000
 
-    @contextlib.contextmanager
-    def provider(self, script: list[dict[str, Any]]) -> Generator[str]:
-        self.count += 1
-        file = self.place / f"script{self.count}.json"
-        file.write_text(json.dumps(script), "utf-8")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.provider", "--script", str(file), "--port", "0"],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
+        stock = marks["stock"][0]
+        early = min(cost(found, 5, 25) for found in marks["ours"])
+        late = min(cost(found, 180, 200) for found in marks["ours"])
+        self.table.add("a tool round (read_file), round 10, CPU", early, "ms", 10, stock=cost(stock, 5, 25))
+        stock_late = cost(stock, 40, 60)
+        self.table.add(
+            "    round 195 (of stock: 50) against it", late / early, "×", 2, stock=stock_late / cost(stock, 5, 25)
         )
-        assert process.stdout is not None
-        port = int(process.stdout.readline().split()[-1].rpartition(":")[2])
-        try:
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.kill()
-            process.wait()
+        whole = min(found[-1] - found[0] for found in marks["ours"])
+        self.table.add("200 rounds (of stock: 60), CPU", whole, "s", 3.0, stock=stock[-1] - stock[0])
+        self.table.add("memory growth over 200 rounds", min(growth), "MB", 5)
 
-    @contextlib.contextmanager
-    def server(self, url: str, *, greet: bool = True, **settings: Any) -> Generator[Server]:
-        self.count += 1
-        environment = {
-            **os.environ,
-            "PILOTFISH_MODEL": "openai-chat:scripted",
-            "PILOTFISH_BASE_URL": url,
-            "OPENAI_API_KEY": "key",
-            "PILOTFISH_STORAGE": str(self.place / f"store{self.count}"),
-            "PILOTFISH_CONFIG": str(self.place / "config.toml"),
-            "PILOTFISH_LOG": "off",
-        }
-        command = [str(Path(sys.executable).with_name("pilotfish")), "serve"]
-        server = Server(command, environment, self.folder)
-        try:
-            if greet:
-                server.request("initialize", hello(self.folder, **settings))
-                server.send("initialized", {}, wants_answer=False)
-            yield server
-        finally:
-            server.close()
+    def _marks(self, server: Server, session: str) -> list[float]:
+        """CPU at the start, at every request, and at the end."""
+        marks = [server.cpu()]
+        number = server.begin(session, "go")
+        while True:
+            message = server.read()
+            update = message.get("params", {}).get("update", {})
+            if update.get("kind") == "state" and update["state"] == "assistant":
+                marks.append(server.cpu())
+            if message.get("method") == "pilotfish/user/ask":
+                server.reply(message["id"], {"answer": "Go on"})
+            if "method" not in message and message.get("id") == number:
+                return [*marks, server.cpu()]
 
-
-def hello(folder: Path, **settings: Any) -> dict[str, Any]:
-    return {
-        "processId": None,
-        "rootUri": folder.as_uri(),
-        "capabilities": {},
-        "workspaceFolders": [{"uri": folder.as_uri(), "name": "work"}],
-        "initializationOptions": {
-            "pilotfish": {
-                "protocolVersion": 1,
-                "client": {"approvals": True},
-                "trusted": True,
-                "settings": {"maxIterations": 1000, **settings},
-            }
-        },
-    }
-
-
-def new_session(server: Server, folder: Path) -> str:
-    return server.request("pilotfish/session/new", {"workspaceFolder": folder.as_uri()})["session"]["id"]
-
-
-def prompt(server: Server, folder: Path) -> dict[str, Any]:
-    return {"sessionId": new_session(server, folder), "prompt": [{"type": "text", "text": "hi"}]}
-
-
-def begin(server: Server, session: str, text: str) -> int:
-    return server.send("pilotfish/session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": text}]})
-
-
-def requests(url: str) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(url.removesuffix("/v1") + "/_requests") as answer:
-        return json.loads(answer.read())
-
-
-def median(values: Sequence[float]) -> float:
-    return statistics.median(values)
+    def silence(self) -> None:
+        """A client that stops reading under a flood."""
+        lag, idle = self.at.place / "lag", self.at.place / "idle"
+        watched = (sys.executable, "-m", "tests.bench.watched", str(lag))
+        flood = {"text": ["some words of an answer "] * 5000, "times": 60}
+        with self.at.provider([{"text": "warm"}, flood]) as url, self.at.ours(url, command=watched) as server:
+            beside = subprocess.Popen([*watched[:3], str(idle), "idle"], cwd=ROOT)
+            try:
+                session = server.new_session(self.at.folder)
+                server.answer(server.begin(session, "warm"))
+                memory = server.resident()
+                for process in (server.process, beside):
+                    process.send_signal(signal.SIGUSR1)
+                number = server.begin(session, "go")
+                most, until = 0.0, time.monotonic() + SILENCE
+                while time.monotonic() < until:
+                    time.sleep(0.1)
+                    most = max(most, server.resident() - memory)
+                waited = [float(file.read_text("ascii")) for file in (lag, idle)]
+                server.send("pilotfish/session/cancel", {"sessionId": session})
+                numbers = list[int]()
+                while True:
+                    message = server.read()
+                    if "method" not in message and message.get("id") == number:
+                        break
+                    if "seq" in message.get("params", {}):
+                        numbers.append(message["params"]["seq"])
+            finally:
+                beside.kill()
+                beside.wait()
+        gaps = sum(after != before + 1 for before, after in itertools.pairwise(numbers))
+        self.table.add("a client that does not read for 10 s: longest lag", waited[0], "ms", 50, idle_process=waited[1])
+        self.table.add("    memory it costs", most, "MB", 64)
+        self.table.add("    gaps in the numbers of its updates", gaps, "", 0)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
+    parser.add_argument("figures", nargs="*")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", action="store_true", help="write figures.json")
     arguments = parser.parse_args()
+    table = Table()
     with tempfile.TemporaryDirectory() as place:
-        figures = Bench(Path(place)).run()
+        Bench(Path(place), table).run(arguments.figures)
     if arguments.json:
-        table = [{"name": figure.name, "value": figure.value, "unit": figure.unit} for figure in figures]
-        arguments.json.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        table.write(arguments.json)
+    if arguments.commit:
+        table.write(COMMITTED)
     return 0
 
 

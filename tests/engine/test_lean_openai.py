@@ -497,6 +497,23 @@ async def test_the_end_of_the_body_may_come_after_the_end_of_the_answer() -> Non
             assert len(pool.connections) == 1  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # likewise
 
 
+async def test_a_large_block_is_read_in_slices_that_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = (Text("one "), Text("two – "), Text("three"), Call("read", {"path": "a" * 300}))
+    found: list[ModelResponse] = []
+    for size in (7, 64 * 1024):
+        monkeypatch.setattr(lean_stream, "SLICE", size)
+        async with serve(Reply(parts=parts)) as provider:
+            client, model = pointed(provider, lean=True)
+            async with client:
+                found.append(await ask(model))
+    assert [[getattr(part, "content", None) for part in each.parts] for each in found] == [
+        ["one two – three", None]
+    ] * 2
+    assert [each.parts[1].args_as_dict() for each in found if isinstance(each.parts[1], ToolCallPart)] == [
+        {"path": "a" * 300}
+    ] * 2
+
+
 async def test_a_body_that_does_not_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lean_stream, "DRAIN_SECONDS", 0.01)
     parts = (Text("a"), Raw("data: [DONE]\n\n"), Pause(0.5))

@@ -21,6 +21,7 @@ from openai._streaming import ServerSentEvent, SSEDecoder
 WINDOW = 0.016  # seconds, one frame: after a piece of text is passed on, what follows is gathered for so long
 LAST_LOOK = 0.001  # seconds to read what was gathered
 MAX_WAITING = 1_000_000  # bytes taken from the network before somebody wants them
+SLICE = 64 * 1024  # bytes read in one go: a few milliseconds, then others get their turn
 DRAIN_SECONDS = 0.1  # for the end of the body after [DONE], so that the connection can be used again
 
 Json = dict[str, Any]
@@ -47,14 +48,19 @@ class LeanDecoder:
         self._pulling = pulling = asyncio.ensure_future(intake.pull())
         try:
             while block := await intake.take():
-                events, texts = _joined(self._events(block))
-                for event in events:
-                    if event.data.startswith("[DONE]"):
-                        self._finished = True
-                        await asyncio.wait({pulling}, timeout=DRAIN_SECONDS)
-                        if not pulling.done():
-                            return  # the SDK would read to the end of the body now, beside us
-                    yield event
+                texts = False
+                for start in range(0, len(block), SLICE):
+                    if start:
+                        await asyncio.sleep(0)
+                    events, has_text = _joined(self._events(block[start : start + SLICE]))
+                    texts = texts or has_text
+                    for event in events:
+                        if event.data.startswith("[DONE]"):
+                            self._finished = True
+                            await asyncio.wait({pulling}, timeout=DRAIN_SECONDS)
+                            if not pulling.done():
+                                return  # the SDK would read to the end of the body now, beside us
+                        yield event
                 if texts:
                     intake.rest(WINDOW)
             if self._chat and not self._finished:

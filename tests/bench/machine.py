@@ -1,0 +1,204 @@
+"""What a benchmark talks to: a server process over stdio, and the scripted provider in a process of its own.
+
+Blocking on purpose: the client must cost the server nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+TICK = os.sysconf("SC_CLK_TCK")
+ROOT = Path(__file__).parents[2]
+
+
+class Server:
+    """A server process and the frames it sends."""
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+        self.began = time.perf_counter()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environment, bufsize=0
+        )
+        self._buffer = bytearray()
+        self._next = 0
+
+    def send(self, method: str, params: Any, *, wants_answer: bool = True) -> int:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+        if wants_answer:
+            self._next += 1
+            message["id"] = self._next
+        self._write(message)
+        return self._next
+
+    def read(self, seconds: float = 120) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        while True:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end >= 0:
+                length = int(self._buffer[:end].lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+                if len(self._buffer) >= end + 4 + length:
+                    body = bytes(self._buffer[end + 4 : end + 4 + length])
+                    del self._buffer[: end + 4 + length]
+                    return json.loads(body)
+            if not select.select([self.process.stdout], [], [], seconds)[0]:
+                raise TimeoutError(f"the server said nothing for {seconds:g} s")
+            data = os.read(self.process.stdout.fileno(), 1 << 20)
+            if not data:
+                raise EOFError("the server went away")
+            self._buffer += data
+
+    def read_update(self, kind: str) -> float:
+        """Read up to an update of this kind; when it was here."""
+        while self.read().get("params", {}).get("update", {}).get("kind") != kind:
+            pass
+        return time.monotonic()
+
+    def answer(self, number: int) -> Any:
+        """The answer to a request; approvals are allowed on the way, and questions answered."""
+        while True:
+            message = self.read()
+            if message.get("method") == "pilotfish/approval/request":
+                self.reply(message["id"], {"optionId": "allow_once"})
+            elif message.get("method") == "pilotfish/user/ask":
+                self.reply(message["id"], {"answer": "Go on"})
+            elif "method" not in message and message.get("id") == number:
+                if "error" in message:
+                    raise RuntimeError(message["error"])
+                return message.get("result")
+
+    def reply(self, number: Any, result: Any) -> None:
+        self._write({"jsonrpc": "2.0", "id": number, "result": result})
+
+    def request(self, method: str, params: Any) -> Any:
+        return self.answer(self.send(method, params))
+
+    def new_session(self, folder: Path) -> str:
+        return self.request("pilotfish/session/new", {"workspaceFolder": folder.as_uri()})["session"]["id"]
+
+    def begin(self, session: str, text: str) -> int:
+        prompt = [{"type": "text", "text": text}]
+        return self.send("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt})
+
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text("ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def resident(self) -> float:
+        """Megabytes."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text("ascii").split()[1]) * 4096 / 1e6
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def _write(self, message: dict[str, Any]) -> None:
+        body = json.dumps(message).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
+class Place:
+    """Where the processes of a benchmark run: a folder to work in, and stores that are thrown away."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.folder = place / "work"
+        self.folder.mkdir()
+        (self.folder / "a.txt").write_text("hello\n" * 20, "utf-8")
+        self._count = 0
+
+    @contextlib.contextmanager
+    def provider(self, script: list[dict[str, Any]] | dict[str, Any]) -> Generator[str]:
+        """The base URL of a provider with this script."""
+        self._count += 1
+        file = self.place / f"script{self._count}.json"
+        file.write_text(json.dumps(script), "utf-8")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.provider", "--script", str(file), "--port", "0"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        port = int(process.stdout.readline().split()[-1].rpartition(":")[2])
+        try:
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+
+    @contextlib.contextmanager
+    def ours(self, url: str, *, greet: bool = True, command: Sequence[str] = (), **settings: Any) -> Generator[Server]:
+        """Pilotfish, as an editor starts it."""
+        self._count += 1
+        environment = {
+            **os.environ,
+            "PILOTFISH_MODEL": "openai-chat:scripted",
+            "PILOTFISH_BASE_URL": url,
+            "OPENAI_API_KEY": "key",
+            "PILOTFISH_STORAGE": str(self.place / f"store{self._count}"),
+            "PILOTFISH_CONFIG": str(self.place / "config.toml"),
+            "PILOTFISH_LOG": "off",
+            "PYTHONPATH": str(ROOT),
+        }
+        server = Server(
+            command or [str(Path(sys.executable).with_name("pilotfish")), "serve"], environment, self.folder
+        )
+        with contextlib.closing(server):
+            if greet:
+                server.request("initialize", hello(self.folder, **settings))
+                server.send("initialized", {}, wants_answer=False)
+            yield server
+
+    @contextlib.contextmanager
+    def floor(self, kind: str, url: str = "") -> Generator[Server]:
+        """One of the programs in `floors.py`, greeted like ours."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        server = Server([sys.executable, "-m", "tests.bench.floors", kind, url], environment, self.folder)
+        with contextlib.closing(server):
+            server.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+            yield server
+
+
+def hello(folder: Path, **settings: Any) -> dict[str, Any]:
+    return {
+        "processId": None,
+        "rootUri": folder.as_uri(),
+        "capabilities": {},
+        "workspaceFolders": [{"uri": folder.as_uri(), "name": "work"}],
+        "initializationOptions": {
+            "pilotfish": {
+                "protocolVersion": 1,
+                "client": {"approvals": True},
+                "trusted": True,
+                "settings": {"maxIterations": 1000, **settings},
+            }
+        },
+    }
+
+
+def requests(url: str) -> list[dict[str, Any]]:
+    """What the provider has seen so far."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/_requests") as answer:
+        return json.loads(answer.read())
+
+
+def release(url: str) -> None:
+    """Open the provider's gates."""
+    urllib.request.urlopen(urllib.request.Request(url.removesuffix("/v1") + "/_release", method="POST")).close()
