@@ -1,6 +1,7 @@
 """Pilotfish with a watch on its event loop: `python -m tests.bench.watched FILE` serves on stdio.
 
-FILE always holds the longest the loop was away since SIGUSR1 came last, in milliseconds.
+FILE always holds two numbers of milliseconds since SIGUSR1 came last: the longest the loop was away, and the most CPU
+it used meanwhile, which other work on the machine does not add to.
 """
 
 from __future__ import annotations
@@ -17,20 +18,24 @@ STEP = 0.005
 
 
 async def watch(file: Path) -> None:
-    longest, written = 0.0, time.monotonic()
+    longest = busiest = 0.0
+    written = time.monotonic()
 
     def reset() -> None:
-        nonlocal longest
-        longest = 0.0
+        nonlocal longest, busiest
+        longest = busiest = 0.0
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, reset)
     while True:
-        begun = time.monotonic()
+        begun, used = time.monotonic(), time.thread_time()
         await asyncio.sleep(STEP)
         now = time.monotonic()
         longest = max(longest, now - begun - STEP)
+        busiest = max(busiest, time.thread_time() - used)
         if now - written > 0.5:  # often enough to be read
-            file.write_text(f"{longest * 1000:.1f}", "ascii")  # a few bytes
+            fresh = file.with_suffix(".new")
+            fresh.write_text(f"{longest * 1000:.1f} {busiest * 1000:.1f}", "ascii")
+            fresh.replace(file)  # whoever reads it finds it whole
             written = now
 
 

@@ -99,11 +99,19 @@ class Journal:
     async def _run(self) -> None:
         try:
             while self._waiting:
+                await self._gather()
                 await self._hold_back()
                 batch, self._waiting = self._waiting, []
                 await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
         finally:
             self._pump = None
+
+    async def _gather(self) -> None:
+        """What belongs together comes within two turns of the loop (a call's end, what the model is told of it, the
+        next state), and costs one commit then. Text does not wait."""
+        for _ in range(2):
+            if not isinstance(self._waiting[0], _Run):
+                await asyncio.sleep(0)
 
     async def _hold_back(self) -> None:
         """While the client does not keep up, text gathers here unnumbered; anything else goes on at once."""

@@ -178,7 +178,11 @@ class LeanRun:
         return response
 
     def _count(self, response: ModelResponse) -> ModelResponse:
-        fill_response_cost(response)
+        sold = (response.provider_url, response.provider_name, response.model_name)
+        if sold not in _WITHOUT_PRICE:
+            fill_response_cost(response)
+            if response.usage.cost is None and response.usage.has_values():
+                _WITHOUT_PRICE.add(sold)
         self._usage.incr(response.usage)
         return response
 
@@ -267,6 +271,10 @@ class LeanRun:
                 part = ToolReturnPart(name, returned.text, tool_call_id=key, outcome=returned.outcome)
         self._turn.answered(key, str(part.content))
         return part
+
+
+_WITHOUT_PRICE: set[tuple[str | None, str | None, str | None]] = set()
+"""models that no price list knows: looking through all of them for every answer costs more than counting it"""
 
 
 class _Step:
