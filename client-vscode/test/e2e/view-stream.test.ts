@@ -135,10 +135,11 @@ bareView('streaming', (bare) => {
       await say(page, []);
     }
     assert.equal(await older(), 'i400');
+    await bare.rest();
     await page.locator('.transcript').evaluate((box) => {
       box.scrollTop = 120;
     });
-    await say(page, []);
+    await bare.rest();
     const row = page.locator('[data-row="i404"]');
     const top = (await row.boundingBox())?.y ?? 0;
     await say(page, [{ type: 'older', sessionId: 's1', items: range(200, 400), hasMore: false }]);

@@ -32,6 +32,8 @@ export interface Bare {
   card(): Promise<Locator>;
   scrollTop(): Promise<number>;
   fromEnd(): Promise<number>;
+  /** wheels and keys scroll smoothly: until the transcript has come to rest */
+  rest(): Promise<void>;
   /** turns the wheel over the transcript, and waits until it has moved */
   wheel(by: number): Promise<void>;
 }
@@ -51,6 +53,14 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
     beforeEach(() => browser.page.setViewportSize({ width: 400, height: 760 }));
     const box = () => browser.page.locator('.transcript');
     const scrollTop = () => box().evaluate((node) => node.scrollTop);
+    const rest = () =>
+      box().evaluate(async (node) => {
+        const frame = () => new Promise((done) => requestAnimationFrame(done));
+        for (let last = -1; last !== node.scrollTop; ) {
+          last = node.scrollTop;
+          for (let n = 0; n < 12; n += 1) await frame();
+        }
+      });
     tell({
       get page() {
         return browser.page;
@@ -66,6 +76,7 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
         return card;
       },
       scrollTop,
+      rest,
       fromEnd: () => box().evaluate((node) => node.scrollHeight - node.clientHeight - node.scrollTop),
       wheel: async (by) => {
         const { page } = browser;
@@ -73,15 +84,7 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
         await page.mouse.move(200, 300);
         await page.mouse.wheel(0, by);
         await page.waitForFunction((from) => document.querySelector('.transcript')?.scrollTop !== from, start);
-        // The wheel is animated: it has come to rest when two frames show the same.
-        await page.evaluate(async () => {
-          const node = document.querySelector('.transcript');
-          const frame = () => new Promise((done) => requestAnimationFrame(done));
-          for (let last = -1; node && last !== node.scrollTop; ) {
-            last = node.scrollTop;
-            for (let n = 0; n < 6; n += 1) await frame();
-          }
-        });
+        await rest();
       },
     });
   });
