@@ -389,7 +389,7 @@ async def test_a_question_is_answered_by_the_command_that_lenses_run(rig: Rig):
     await rig.client.until(lambda: bool(rig.client.of("pilotfish/approval/request")))
     lenses = await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
     assert [lens["range"]["start"]["line"] for lens in lenses] == [2, 2, 2]
-    assert [lens["command"]["title"].split(":")[0] for lens in lenses] == ["Allow", "Deny", "Show diff"]
+    assert [lens["command"]["title"] for lens in lenses] == ["Allow edit", "Deny", "Diff"]
     deny = lenses[1]["command"]
     run = {"command": deny["command"], "arguments": deny["arguments"]}
     assert await rig.client.request("workspace/executeCommand", run) == {"accepted": True}

@@ -106,11 +106,11 @@ class Actions:
                     continue
                 row = min(_first_change(file.before or "", file.after or ""), len(document.text.starts) - 1)
                 where = types.Range(types.Position(row, 0), types.Position(row, 0))
-                count = f" ({number} of {len(waiting)})" if len(waiting) > 1 else ""
+                count = f" {number} of {len(waiting)}" if len(waiting) > 1 else ""
                 for title, command, extra in (
-                    (f"Allow: {question.call.title}{count}", commands.APPROVE, {"optionId": "allow_once"}),
+                    ("Allow edit", commands.APPROVE, {"optionId": "allow_once"}),
                     ("Deny", commands.APPROVE, {"optionId": "reject"}),
-                    ("Show diff", commands.PREVIEW, {}),
+                    (f"Diff{count}", commands.PREVIEW, {}),
                 ):
                     argument = {"approvalId": question.approval_id, **extra}
                     found.append(types.CodeLens(where, types.Command(title, command, arguments=[argument])))
