@@ -8,37 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_ai import CancellationToken
 
 from pilotfish import __version__
-from pilotfish.core.fold import Item, transcript
-from pilotfish.core.messages import CanonicalToolCall
-from pilotfish.core.policy import CallFacts, Rule, Verdict, describe, narrowest_rule, refusing_rule
-from pilotfish.core.records import FileChangeRecord, Receipt, SessionRecord, TurnEndRecord, TurnStartRecord, UndoRecord
-from pilotfish.engine import models
+from pilotfish.core.fold import Item
+from pilotfish.core.policy import Rule
+from pilotfish.core.records import Receipt, SessionRecord
+from pilotfish.engine import models, pages
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.observe import trace
 from pilotfish.engine.orchestrator import Outcome
-from pilotfish.engine.ports import Answer, Face, Option, OptionId, Question, Session
+from pilotfish.engine.ports import Answer, Face, Question, Session
+from pilotfish.engine.questions import Questions
 from pilotfish.engine.rules import RuleBook
 from pilotfish.engine.session import LiveSession, Waiting
+from pilotfish.engine.undo import Reverted, revert
 from pilotfish.errors import BadRequest, PilotfishError, SessionBusy, UnknownCall
 from pilotfish.settings import Settings
 from pilotfish.store.catalog import Catalog, SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet, StoreNotice
-from pilotfish.tools.tool import Preview
-from pilotfish.workspace.changes import FileChange
 from pilotfish.workspace.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 log = logging.getLogger(__name__)
-
-EVERYTHING = 1 << 40  # more records than any session has
 
 WhenBusy = Literal["reject", "queue", "steer"]
 
@@ -66,24 +62,6 @@ class ListedSessions:
     sessions: tuple[Session, ...]
     next_cursor: str | None
     snippets: Mapping[str, Snippet]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reverted:
-    """Files put back, and those that were not, with the reason."""
-
-    changes: tuple[FileChange, ...]
-    refused: tuple[tuple[Path, str], ...]
-
-
-@dataclass(slots=True)
-class _Open:
-    """A question that waits."""
-
-    question: Question
-    facts: CallFacts
-    session: LiveSession
-    answer: asyncio.Future[Answer | None]
 
 
 class Live:
@@ -111,7 +89,7 @@ class Live:
         self._trusted = trusted
         self._secrets: dict[str, str] = {}
         self._sessions: dict[str, LiveSession] = {}
-        self._questions: dict[str, _Open] = {}
+        self.asked = Questions(face, self.new_id, self.add_rule)
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
         """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
         self._store_notices: list[StoreNotice] = []
@@ -171,8 +149,7 @@ class Live:
 
     async def aclose(self) -> None:
         """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
-        for question in tuple(self._questions.values()):
-            self._resolve(question, None, "client gone")
+        self.asked.let_go()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # Side by side: a foreign server that does not let go must not cost the store its time to close.
         await asyncio.gather(self.mcp.aclose(), models.aclose(), self.ledger.aclose())
@@ -216,9 +193,9 @@ class Live:
         await session.settled()
         running = session.running_turn
         if before is None:
-            items, has_more = await self._newest(session_id, limit, running)
+            items, has_more = await pages.newest(self.ledger, session_id, limit, running)
         else:
-            items, has_more = await self._older(session_id, before, limit, running)
+            items, has_more = await pages.older(self.ledger, session_id, before, limit, running)
         return LoadedSession(
             session=self._session(session.row),
             items=items,
@@ -259,7 +236,7 @@ class Live:
     async def fork(self, session_id: str, item_id: str | None = None) -> Session:
         session = await self._open(session_id)
         await session.settled()
-        upto = None if item_id is None else await self._end_of(session_id, await self._place_of(session_id, item_id))
+        upto = None if item_id is None else await pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
         self._sessions[row.id] = forked = LiveSession(self, row)
         await forked.open(forked=True)
@@ -347,10 +324,10 @@ class Live:
         raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
 
     async def undo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
-        return await self._revert(session_id, turn_id, "undo", dry_run=dry_run)
+        return await revert(self.ledger, await self._open(session_id), turn_id, "undo", dry_run=dry_run)
 
     async def redo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
-        return await self._revert(session_id, turn_id, "redo", dry_run=dry_run)
+        return await revert(self.ledger, await self._open(session_id), turn_id, "redo", dry_run=dry_run)
 
     async def compact(self, session_id: str) -> bool:
         """Summarise the older part of a conversation. False: there is nothing to summarise."""
@@ -369,78 +346,12 @@ class Live:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    async def ask(
-        self,
-        session: LiveSession,
-        turn_id: str,
-        call: CanonicalToolCall,
-        facts: CallFacts,
-        verdict: Verdict,
-        preview: Preview | None,
-        mark: str,
-        *,
-        amendable: bool,
-    ) -> tuple[Answer | None, Question]:
-        """Ask the user, on every surface. The first answer wins; None means that nobody can answer."""
-        question = Question(
-            approval_id=self.new_id("apr"),
-            session_id=session.row.id,
-            turn_id=turn_id,
-            call=call,
-            reason=verdict.reason,
-            digest=mark,
-            preview=preview or Preview(kind="text", text=_in_words(call)),
-            parsed=verdict.commands,
-            options=_options(facts),
-            amendable=amendable,
-        )
-        waiting = _Open(question, facts, session, asyncio.get_running_loop().create_future())
-        self._questions[question.approval_id] = waiting
-        try:
-            self.face.ask(question)
-            answer = await waiting.answer
-        except asyncio.CancelledError:
-            self._resolve(waiting, None, "cancelled")
-            raise
-        if answer is not None:
-            self._learn(session, facts, answer)
-        return answer, question
-
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
         """The user's answer, from any surface; None: there is nobody to answer. False: it was answered already."""
-        waiting = self._questions.get(approval_id)
-        if waiting is None or waiting.answer.done():
-            return False
-        self._resolve(waiting, answer, answer.by if answer else "nobody")
-        return True
+        return self.asked.answer(approval_id, answer)
 
     def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
-        return tuple(
-            waiting.question
-            for waiting in self._questions.values()
-            if session_id is None or waiting.question.session_id == session_id
-        )
-
-    def _resolve(self, waiting: _Open, answer: Answer | None, by: str) -> None:
-        self._questions.pop(waiting.question.approval_id, None)
-        if not waiting.answer.done():
-            waiting.answer.set_result(answer)
-        self.face.resolved(waiting.question, answer.option_id if answer else "cancelled", by)
-
-    def _learn(self, session: LiveSession, facts: CallFacts, answer: Answer) -> None:
-        """Write the standing rule that the answer asked for."""
-        match answer.option_id:
-            case "allow_session":
-                if rule := narrowest_rule(facts, "session"):
-                    session.rules.append(rule)
-            case "allow_always":
-                if rule := narrowest_rule(facts, "workspace"):
-                    self.add_rule(rule, session.row.workspace)
-            case "reject_always":
-                if rule := _never(facts):
-                    self.add_rule(rule, session.row.workspace)
-            case "allow_once" | "reject":
-                pass
+        return self.asked.open(session_id)
 
     # -- rules, models, status --------------------------------------------------------------------------------------
 
@@ -543,150 +454,11 @@ class Live:
         roots = [Path(folder).resolve()] if folder else []
         return roots + [root for root in self._roots if root not in roots]
 
-    async def _newest(self, session_id: str, limit: int, running: str | None) -> tuple[tuple[Item, ...], bool]:
-        """The last items, and whether there are more. Read from the start of a turn: an item's place is that of its
-        first record, so half a turn would show its items in other places than the whole one."""
-        size = 4 * limit
-        while True:
-            page = await self.ledger.page(session_id, None, size)
-            whole = 0
-            if page.has_more:
-                starts = (at for at, entry in enumerate(page.entries) if isinstance(entry.record, TurnStartRecord))
-                whole = next(starts, len(page.entries))
-            items = transcript(page.entries[whole:], running=running)
-            if len(items) >= limit or not page.has_more:
-                return items[-limit:], page.has_more or len(items) > limit
-            size *= 4
-
-    async def _older(
-        self, session_id: str, before: str, limit: int, running: str | None
-    ) -> tuple[tuple[Item, ...], bool]:
-        page = await self.ledger.page(session_id, None, EVERYTHING)
-        items = await asyncio.to_thread(transcript, page.entries, running=running)
-        end = next((at for at, item in enumerate(items) if item.id == before), None)
-        if end is None:
-            raise UnknownCall(f"No item has the id {before!r}.")
-        return items[max(0, end - limit) : end], end > limit
-
-    async def _place_of(self, session_id: str, item_id: str) -> int:
-        """The record an item stands in, or ends with."""
-        place: int | None = None
-        message_id = item_id.rpartition(".")[0]
-        for entry in await self.ledger.history(session_id):
-            record = entry.record
-            match record.type:
-                case "message" if record.message_id in (item_id, message_id):
-                    place = entry.n
-                case "tool_call" if record.call.id == item_id:
-                    place = entry.n
-                case _:
-                    pass
-        if place is None:
-            for entry in await self.ledger.history(session_id):
-                if any(item.id == item_id for item in transcript([entry])):
-                    place = entry.n
-        if place is None:
-            raise UnknownCall(f"No item has the id {item_id!r}.")
-        return place
-
-    async def _end_of(self, session_id: str, place: int) -> int:
-        """The end of the turn, when nothing but the end comes after this place; else the place itself."""
-        for entry in await self.ledger.history(session_id):
-            if entry.n > place:
-                if isinstance(entry.record, TurnEndRecord):
-                    return entry.n
-                if transcript([entry]) or isinstance(entry.record, TurnStartRecord):
-                    break
-        return place
-
-    async def _revert(
-        self, session_id: str, turn_id: str | None, direction: Literal["undo", "redo"], *, dry_run: bool
-    ) -> Reverted:
-        session = await self._open(session_id)
-        if session.busy:
-            raise SessionBusy("A turn is running in this session. Stop it first.")
-        changes: dict[str, list[FileChangeRecord]] = {}
-        undone: dict[str, bool] = {}
-        for entry in await self.ledger.history(session_id):
-            match entry.record:
-                case FileChangeRecord() as record:
-                    changes.setdefault(record.turn_id, []).append(record)
-                    undone[record.turn_id] = False
-                case UndoRecord() as record:
-                    undone[record.turn_id] = record.direction == "undo"
-                case _:
-                    pass
-        wanted = [turn for turn, is_undone in undone.items() if is_undone == (direction == "redo")]
-        chosen = turn_id or (wanted[-1 if direction == "undo" else 0] if wanted else None)
-        if chosen is None or chosen not in wanted:
-            if turn_id is not None and turn_id not in undone:
-                raise UnknownCall(f"Turn {turn_id!r} changed no files.")
-            return Reverted(changes=(), refused=())
-        parts = [await self._change(record) for record in changes[chosen]]
-        revert = session.workspace.undo if direction == "undo" else session.workspace.redo
-        done, refused = await revert(parts, dry_run=dry_run)
-        if done and not dry_run:
-            session.emit(
-                UndoRecord(
-                    turn_id=chosen,
-                    direction=direction,
-                    uris=tuple(change.path.as_uri() for change in done),
-                    timestamp=self.clock(),
-                )
-            )
-            await session.settled()
-        return Reverted(changes=tuple(done), refused=tuple(refused))
-
-    async def _change(self, record: FileChangeRecord) -> FileChange:
-        return FileChange(
-            path=_path(record.uri),
-            change=record.change,
-            before=None if record.before is None else await self.ledger.get_blob(record.before),
-            after=None if record.after is None else await self.ledger.get_blob(record.after),
-            added=record.added,
-            removed=record.removed,
-            via=record.via,
-            old_path=_path(record.old_uri) if record.old_uri else None,
-        )
-
-
-def _options(facts: CallFacts) -> tuple[Option, ...]:
-    session, always = narrowest_rule(facts, "session"), narrowest_rule(facts, "workspace")
-    options: list[tuple[OptionId, str, Rule | None]] = [("allow_once", "Allow once", None)]
-    if session:
-        options.append(("allow_session", "Allow for this session", session))
-    if always:
-        options.append(("allow_always", "Always allow", always))
-    options.append(("reject", "Deny", None))
-    if never := _never(facts):
-        options.append(("reject_always", "Always deny", never))
-    return tuple(
-        Option(id=option, label=label, rule=describe(rule) if rule else None, standing=rule)
-        for option, label, rule in options
-    )
-
-
-def _never(facts: CallFacts) -> Rule | None:
-    """The rule of “Always deny”: this very command, or every way to change this file."""
-    allowing = None if facts.command is not None else narrowest_rule(facts, "workspace")
-    return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")
-
-
-def _in_words(call: CanonicalToolCall) -> str:
-    """What is asked for, when the tool has nothing better to show."""
-    return f"{call.title}\n{json.dumps(call.args, indent=2, ensure_ascii=False)}" if call.args else call.title
-
 
 def _mode(mode: str) -> str:
     if mode not in ("ask", "plan", "edit", "auto"):
         raise BadRequest(f"mode: {mode!r} is none of ask, plan, edit, auto", field="mode")
     return mode
-
-
-def _path(uri: str) -> Path:
-    from urllib.parse import unquote, urlsplit
-
-    return Path(unquote(urlsplit(uri).path))
 
 
 def _resident_bytes() -> int | None:

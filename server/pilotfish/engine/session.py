@@ -441,7 +441,7 @@ class LiveSession:
         amendable: bool,
     ) -> tuple[Answer | None, Question]:
         self._is_asked_again(call.id)
-        return await self.live.ask(self, turn_id, call, facts, verdict, preview, mark, amendable=amendable)
+        return await self.live.asked.ask(self, turn_id, call, facts, verdict, preview, mark, amendable=amendable)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
         return await self.live.face.ask_user(self.row.id, turn_id, question, options)

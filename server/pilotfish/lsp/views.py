@@ -10,9 +10,9 @@ from pilotfish.core.policy import Rule, describe, examples
 from pilotfish.protocol import present, wire
 
 if TYPE_CHECKING:
-    from pilotfish.engine.live import Reverted
     from pilotfish.engine.orchestrator import Outcome
     from pilotfish.engine.ports import Option, Question, Session
+    from pilotfish.engine.undo import Reverted
 
 
 def session(value: Session) -> wire.Session:
