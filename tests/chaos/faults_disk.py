@@ -39,6 +39,7 @@ async def memory_is_short(world: World) -> str:
         if not turn.done():
             world.client.process.kill()
             await world.gone()
+    await world.restart()  # an open session keeps its history in memory, and this one is large
     return session
 
 

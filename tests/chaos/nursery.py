@@ -54,7 +54,7 @@ class Forked:
         self._gone.set()
 
     async def wait(self) -> int:
-        await asyncio.wait_for(self._gone.wait(), 60)
+        await asyncio.wait_for(self._gone.wait(), 120)
         return 0
 
     def send_signal(self, number: int) -> None:

@@ -30,7 +30,7 @@ from tests.support.provider import Provider, Reply, Request, call, say, serve
 from pilotfish.protocol import wire
 
 KEY = "sk-chaos-0123456789abcdef0123456789abcdef"
-PATIENCE = 60.0
+PATIENCE = 150.0
 """seconds for anything that must happen, on a machine that is busy with other things"""
 MORE_MEMORY = 96_000_000  # that a server may hold after a fault: open sessions, and the allocator's reserve
 MORE_DESCRIPTORS = 4  # a connection kept for the next request, a database read along the way
@@ -235,7 +235,7 @@ class World:
 
 async def _until(holds: Callable[[], bool], words: Callable[[], str]) -> None:
     try:
-        async with asyncio.timeout(PATIENCE / 3):
+        async with asyncio.timeout(PATIENCE / 5):
             while not holds():
                 await asyncio.sleep(0.05)
     except TimeoutError:
