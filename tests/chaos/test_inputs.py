@@ -22,6 +22,8 @@ FOUND: list[tuple[str, bytes]] = [
     ("adapter", b'\xff{"role": "user", "parts": [{"part_kind": "retry-feedback", "content": [NaN]}]}'),
     # Numbers that SQLite cannot hold.
     ("import", b"\x06\x00\xff\x7b\x06\xaa"),
+    # A time that is no number was stored as nothing, and the record could not be read again.
+    ("import", b"\x02\x00\x0c\x03\x0d"),
     # A blank that only looks like a space stood in the explanation of a command.
     ("shell", b"g\xce"),
 ]

@@ -119,6 +119,11 @@ NOTICE = {"type": "notice", "turn_id": "t", "level": "info", "message": "x", "ti
         (_file(records=[{"n": 2**63, "seq": 1, "record": NOTICE}]), "records.0.n", "less than or equal to"),
         (_file(session={**SESSION, "usage": {"input_tokens": 2**63}}), "session.usage", "cannot be counted"),
         (_file(session={**SESSION, "created_at": float("nan")}), "session.created_at", "finite number"),
+        (
+            _file(records=[{"n": 1, "seq": 1, "record": {**NOTICE, "timestamp": float("inf")}}]),
+            "records.0.record",
+            "a number in it is none",
+        ),
         (_file(blobs={"abc": "%"}), "blobs.abc", "not base64"),
         (_file(blobs={"abc": "AAAA"}), "blobs.abc", "does not have this hash"),
     ],

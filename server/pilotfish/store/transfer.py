@@ -154,10 +154,12 @@ def _entries(records: Sequence[_Entry]) -> list[Entry]:
             raise BadRequest(f"{place}: its numbers do not grow.", field=place)
         n, seq = raw.n, raw.seq if raw.seq is not None else seq
         try:
-            record = record_from_json(json.dumps(raw.record))
+            record = record_from_json(json.dumps(raw.record, allow_nan=False))
         except ValidationError as error:
             where, reason = _fault(error)
             raise BadRequest(f"{place}.record.{where}: {reason}", field=f"{place}.record.{where}") from error
+        except ValueError as error:  # the ledger would keep it as nothing, and then could not read it
+            raise BadRequest(f"{place}.record: a number in it is none.", field=f"{place}.record") from error
         if record.type in ("chunk", "state"):
             continue
         entries.append(Entry(raw.n, raw.seq, record))
