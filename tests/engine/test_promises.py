@@ -182,12 +182,12 @@ async def test_no_number_of_tokens_is_too_large_for_the_ledger(tmp_path: Path) -
 async def test_a_turn_that_could_not_even_end_is_mended_like_one_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def no_memory(*_: object) -> None:
-        raise MemoryError
+    async def no_end(*_: object) -> None:
+        raise RuntimeError
 
     async with rig(tmp_path, say("shown ", "so far"), otherwise=say("fine")) as turn:
-        monkeypatch.setattr(RequestOrchestrator, "_end", no_memory)
-        with pytest.raises(MemoryError):
+        monkeypatch.setattr(RequestOrchestrator, "_end", no_end)
+        with pytest.raises(RuntimeError):
             await turn.prompt("go")
         monkeypatch.undo()
         loaded = await turn.live.load(turn.session_id)
