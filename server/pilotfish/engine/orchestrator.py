@@ -17,9 +17,9 @@ import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
+from pydantic_ai import CancellationToken, RunContext, capture_run_messages
 from pydantic_ai.exceptions import ModelRetry, RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import (
     ModelMessage,
@@ -33,13 +33,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RunUsage
 
 from pilotfish.core.door import fit
-from pilotfish.core.ids import with_plain_ids
 from pilotfish.core.loops import Repeats
 from pilotfish.core.messages import (
     FINAL_STATUSES,
     CallApproval,
     CallStatus,
-    CanonicalMessage,
     CanonicalToolCall,
     message_from_json,
     message_to_json,
@@ -57,7 +55,6 @@ from pilotfish.core.records import (
     PlanEntry,
     PlanRecord,
     Receipt,
-    Record,
     StateRecord,
     StopReason,
     ToolCallRecord,
@@ -66,19 +63,19 @@ from pilotfish.core.records import (
     Usage,
     UsageRecord,
 )
-from pilotfish.core.registry import ToolCallRegistry
-from pilotfish.core.sanitizer import repair
 from pilotfish.core.textcalls import find_calls
-from pilotfish.core.trim import Trimmer
 from pilotfish.core.visible import one_line
-from pilotfish.engine.adapter import from_canonical, to_canonical
+from pilotfish.engine import figures
+from pilotfish.engine.adapter import to_canonical
 from pilotfish.engine.calls import Calls, Returned, is_open
 from pilotfish.engine.models import broke_off, failure
 from pilotfish.engine.observe import request_id
-from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.ports import Answer, Ports, Question
 from pilotfish.engine.prompt import PreparedPrompt, environment_facts, plain_text, standing_instructions
 from pilotfish.engine.recovery import STARTED, partial_messages
+from pilotfish.engine.sending import Sending
 from pilotfish.engine.state import ResponseState
+from pilotfish.engine.steering import Steering
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
 from pilotfish.tools.tool import Preview, Tool
@@ -87,11 +84,9 @@ from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
-    from pydantic_ai.toolsets import AbstractToolset
 
 log = logging.getLogger(__name__)
 
-MAX_TOKENS = 1 << 40  # that a provider may say it counted: sums of more would not fit into the ledger
 MAX_TRIES = 4  # of one model request whose failure may pass
 LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry to the user
 
@@ -114,84 +109,6 @@ class Outcome:
     usage: Usage
     error: Failure | None = None
     receipt: Receipt | None = None
-
-
-class Ports(Protocol):
-    """What a turn may touch of its session. `live.py` fills it."""
-
-    @property
-    def session_id(self) -> str: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def trusted(self) -> bool: ...
-    @property
-    def history(self) -> list[CanonicalMessage]:
-        """the conversation so far; the turn appends to it"""
-        ...
-
-    @property
-    def registry(self) -> ToolCallRegistry:
-        """the calls of the session; its changes come to `call_changed` of the running turn"""
-        ...
-
-    async def taken_up(self, turn_id: str) -> None:
-        """the prompt has been emitted; it is on disk when the turn has next `settled`"""
-        ...
-
-    def emit(self, record: Record) -> None: ...
-    async def settled(self) -> None: ...
-    async def room(self) -> None:
-        """the client keeps up with what it is told"""
-        ...
-
-    async def left_over(self) -> Sequence[Record]:
-        """pieces that were told and whose message is not recorded"""
-        ...
-
-    async def keep(self, data: bytes) -> str: ...
-    async def read_output(self, call_id: str, first: int, count: int) -> str: ...
-    def judge(self, facts: CallFacts) -> Verdict: ...
-    @property
-    def undecided(self) -> bool:
-        """nobody has said yet whether the folder is trusted, and somebody can be asked"""
-        ...
-
-    async def gains_trust(self, facts: CallFacts) -> bool:
-        """ask for trust, when nothing but that forbids a call; whether it is there now"""
-        ...
-
-    async def ask(
-        self,
-        turn_id: str,
-        call: CanonicalToolCall,
-        facts: CallFacts,
-        verdict: Verdict,
-        preview: Preview | None,
-        mark: str,
-        *,
-        amendable: bool,
-    ) -> tuple[Answer | None, Question]: ...
-    async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None: ...
-    def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None: ...
-    def rules_text(self) -> str:
-        """the AGENTS.md rules that hold now"""
-        ...
-
-    def toolsets(self) -> Sequence[AbstractToolset[Any]]:
-        """tools of MCP servers"""
-        ...
-
-    def new_id(self, kind: str) -> str: ...
-    def clock(self) -> float: ...
-    @property
-    def nearly_full(self) -> bool:
-        """the conversation fills the model's context window, but for little"""
-        ...
-
-    async def compact(self, turn_id: str, token: CancellationToken) -> bool:
-        """Summarise what is old. False: there is nothing left to summarise."""
-        ...
 
 
 class RequestOrchestrator:
@@ -242,18 +159,15 @@ class RequestOrchestrator:
         self._own_calls: dict[str, None] = {}
         self._seen = 0
         self._responses = 0
-        self._canonical: dict[int, tuple[ModelMessage, CanonicalMessage]] = {}
+        self._sending = Sending(settings)
         self._broken = 0
         self._repeats = Repeats()
         self._usage = Usage()
         self._earlier = Usage()
         self._last: ModelResponse | None = None
-        self._context: RunContext[RequestOrchestrator] | None = None
-        self._steering: list[tuple[Sequence[UserContent], Callable[[], None]]] = []
-        self._undelivered: dict[str, Callable[[], None]] = {}
+        self._steering = Steering()
         self._jobs_before = workspace.processes.jobs
         workspace.processes.take_killed()  # what earlier turns ended is not for this one's receipt
-        self._reset_messages()
 
     # -- the turn, top to bottom -------------------------------------------------------------------------------
 
@@ -312,36 +226,15 @@ class RequestOrchestrator:
 
     def steer(self, content: Sequence[UserContent], was_read: Callable[[], None]) -> Callable[[], None]:
         """Give the model words at its next step. `was_read` is called when it has them. Gives what takes them back."""
-        words = (content, was_read)
-        self._steering.append(words)
-        if self._context is not None:
-            self._enqueue_steering(self._context)
-
-        def take_back() -> None:
-            if words in self._steering:
-                self._steering.remove(words)
-            pending = self._context.pending_messages if self._context is not None else None
-            for message in list(pending or ()):
-                if self._undelivered.get(message.enqueue_id) is was_read and pending is not None:
-                    pending.remove(message)
-                    del self._undelivered[message.enqueue_id]
-
-        return take_back
+        return self._steering.steer(content, was_read)
 
     def delivered(self, enqueue_id: str) -> None:
         """Words given with `steer` have reached the model."""
-        if was_read := self._undelivered.pop(enqueue_id, None):
-            was_read()
+        self._steering.delivered(enqueue_id)
 
     async def stop_call(self, call_id: str) -> bool:
         """Stop one call and wait until it is over; the turn goes on. False: it is not running."""
         return await self.calls.stop(call_id)
-
-    def _enqueue_steering(self, ctx: RunContext[RequestOrchestrator]) -> None:
-        for content, was_read in self._steering:
-            if enqueue_id := ctx.enqueue(*content):
-                self._undelivered[enqueue_id] = was_read
-        self._steering.clear()
 
     def _take_up(self) -> None:
         self.emit(
@@ -375,7 +268,6 @@ class RequestOrchestrator:
                 if self._cancelled_at is not None:
                     return "cancelled"
                 if problem.kind == "context" and await self.ports.compact(self.turn_id, self._token):
-                    self._reset_messages()
                     continue
                 failed = failed + 1 if progress == self._responses else 1
                 progress = self._responses
@@ -399,16 +291,11 @@ class RequestOrchestrator:
         from pilotfish.engine.agent import forward, main_agent
 
         model = self._model()
-        self._reset_messages()
-        history = self._sendable(model)
+        self._sending = Sending(self.settings)
+        history = self._sending.begin(self.ports.history, model.system, resumed=self._resumed and not self.iteration)
         self._seen = len(history)
         usage = RunUsage()
-        budget = self.settings.budget
-        limits = UsageLimits(
-            request_limit=max(1, self.settings.max_iterations - self._earlier.requests),
-            total_tokens_limit=_left(budget.tokens, self._earlier),
-            cost_limit=_cost_left(budget.cost, self._earlier),
-        )
+        limits = figures.limits(self.settings, self._earlier)
         toolsets = self.ports.toolsets()
         with capture_run_messages() as captured:
             said: Sequence[ModelMessage] = captured
@@ -453,7 +340,7 @@ class RequestOrchestrator:
                 self._record_rest(said, keep_partial=not final.retryable)
                 raise final from problem
             finally:
-                self._context = None
+                self._steering.pause()
                 self._tally(usage)
                 self._earlier = self._usage
         self._record_rest(said, keep_partial=True)
@@ -534,7 +421,7 @@ class RequestOrchestrator:
         self._message_id = self.ports.new_id("msg")
         self._call_ids.clear()
         self._halves.clear()
-        return self._trimmed(messages)
+        return self._sending.trimmed(messages)
 
     async def may_send(self) -> None:
         """Returns when everything so far is on disk, and the client keeps up."""
@@ -546,8 +433,7 @@ class RequestOrchestrator:
     def after_response(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> ModelResponse:
         """Phases 3 to 7, with the response whole: record it before anything of it runs (`Calls` waits for that)."""
         # Not sooner: what is enqueued before a request becomes part of one that has been recorded already.
-        self._context = ctx
-        self._enqueue_steering(ctx)
+        self._steering.give(ctx)
         self._check_whole(response)
         response = self._with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
         self._record(response)  # phase 3: thoughts and text
@@ -748,46 +634,6 @@ class RequestOrchestrator:
             self.ports.history.append(message_from_json(record.message))
             self.emit(record)
 
-    def _sendable(self, model: Model) -> list[ModelMessage]:
-        """The whole conversation, repaired, as the library's messages."""
-        history = self.ports.history
-        if self._resumed and not self.iteration:
-            history[:] = [*repair(history[:-1]), history[-1]]  # its open calls are what is resumed
-        else:
-            history[:] = repair(history)
-        # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
-        sent = with_plain_ids(history) if _from_another(history, model.system) else history
-        return [self._vendor(message) for message in sent]
-
-    def _trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-        """What of it is sent. Untouched messages stay the very objects they are."""
-        canonical = [self._canonical_of(message) for message in messages]
-        sent = self._trimmer.trim(canonical)
-        return [
-            message if after is before else from_canonical(after)
-            for message, before, after in zip(messages, canonical, sent, strict=True)
-        ]
-
-    def _canonical_of(self, message: ModelMessage) -> CanonicalMessage:
-        known = self._canonical.get(id(message))
-        if known is None or known[0] is not message:
-            known = (message, to_canonical(message))
-            self._canonical[id(message)] = known
-        return known[1]
-
-    def _vendor(self, canonical: CanonicalMessage) -> ModelMessage:
-        message = from_canonical(canonical)
-        self._canonical[id(message)] = (message, canonical)
-        return message
-
-    def _reset_messages(self) -> None:
-        self._canonical.clear()
-        self._trimmer = Trimmer(
-            tool_history_rounds=self.settings.tool_history_rounds,
-            protect_tokens=self.settings.protect_tokens,
-            minimum_saved=self.settings.minimum_saved_tokens,
-        )
-
     # -- calls in a response ----------------------------------------------------------------------------------------
 
     def _with_own_ids(self, response: ModelResponse) -> ModelResponse:
@@ -865,17 +711,12 @@ class RequestOrchestrator:
     def _count(self, ctx: RunContext[RequestOrchestrator], response: ModelResponse) -> None:
         self._tally(ctx.usage)
         window = self.settings.context_window or ctx.model.context_window
-        used = _counted(response.usage.input_tokens) + _counted(response.usage.output_tokens)
+        used = figures.context_used(response)
         self.emit(UsageRecord(turn_id=self.turn_id, usage=self._usage, context_used=used, context_window=window))
 
     def _tally(self, run: RunUsage) -> None:
         """The turn's usage: what earlier runs used, and this one so far."""
-        used = self._earlier + Usage(
-            input_tokens=_counted(run.input_tokens),
-            output_tokens=_counted(run.output_tokens),
-            cached_tokens=_counted(run.cache_read_tokens),
-            cost=float(run.cost) if run.cost is not None else None,
-        )
+        used = self._earlier + figures.usage(run)
         self._usage = replace(used, requests=self.iteration, tool_calls=len(self._own_calls))
 
     def _stop_reason(self) -> StopReason:
@@ -921,12 +762,6 @@ def _says_anything(response: ModelResponse) -> bool:
     )
 
 
-def _from_another(history: Sequence[CanonicalMessage], provider: str) -> bool:
-    return any(
-        message.is_response and message.extra.get("provider_name") not in (provider, None) for message in history
-    )
-
-
 def _without_instructions(message: ModelMessage) -> ModelMessage:
     """Instructions are made anew for every request; stored with each message they would only weigh."""
     return replace(message, instructions=None) if isinstance(message, ModelRequest) else message
@@ -954,18 +789,3 @@ def _looks(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         return {"title": tool.title(tool.args.model_validate(dict(args))), "category": tool.category}
     except ValueError:
         return {"title": name, "category": tool.category}
-
-
-def _counted(tokens: float) -> int:
-    """A number of tokens, whatever the provider says."""
-    return int(min(max(tokens, 0), MAX_TOKENS))
-
-
-def _left(limit: int | None, used: Usage) -> int | None:
-    return None if limit is None else max(1, limit - used.input_tokens - used.output_tokens)
-
-
-def _cost_left(limit: float | None, used: Usage) -> Any:
-    from decimal import Decimal
-
-    return None if limit is None else max(Decimal("0.000001"), Decimal(str(limit)) - Decimal(str(used.cost or 0)))

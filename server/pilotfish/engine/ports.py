@@ -1,16 +1,22 @@
-"""What the engine needs of a face (the language server, ACP, a terminal), and what it tells it."""
+"""What the engine needs of a face (the language server, ACP, a terminal) and tells it, and a turn of its session."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pilotfish.core.messages import CanonicalToolCall
+from pilotfish.core.messages import CallApproval, CanonicalMessage, CanonicalToolCall
+from pilotfish.core.policy import CallFacts, Verdict
 from pilotfish.core.records import Record, Usage
+from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.core.rules import Rule
 from pilotfish.tools.tool import Preview
 from pilotfish.workspace.port import Editor
+
+if TYPE_CHECKING:
+    from pydantic_ai import CancellationToken
+    from pydantic_ai.toolsets import AbstractToolset
 
 OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "reject_always"]
 
@@ -108,4 +114,82 @@ class Face(Protocol):
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
         """The tool `ask_user`. None: dismissed, or nobody is there."""
+        ...
+
+
+class Ports(Protocol):
+    """What a turn may touch of its session. `session.py` fills it."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def history(self) -> list[CanonicalMessage]:
+        """the conversation so far; the turn appends to it"""
+        ...
+
+    @property
+    def registry(self) -> ToolCallRegistry:
+        """the calls of the session; its changes come to `call_changed` of the running turn"""
+        ...
+
+    async def taken_up(self, turn_id: str) -> None:
+        """the prompt has been emitted; it is on disk when the turn has next `settled`"""
+        ...
+
+    def emit(self, record: Record) -> None: ...
+    async def settled(self) -> None: ...
+    async def room(self) -> None:
+        """the client keeps up with what it is told"""
+        ...
+
+    async def left_over(self) -> Sequence[Record]:
+        """pieces that were told and whose message is not recorded"""
+        ...
+
+    async def keep(self, data: bytes) -> str: ...
+    async def read_output(self, call_id: str, first: int, count: int) -> str: ...
+    def judge(self, facts: CallFacts) -> Verdict: ...
+    @property
+    def undecided(self) -> bool:
+        """nobody has said yet whether the folder is trusted, and somebody can be asked"""
+        ...
+
+    async def gains_trust(self, facts: CallFacts) -> bool:
+        """ask for trust, when nothing but that forbids a call; whether it is there now"""
+        ...
+
+    async def ask(
+        self,
+        turn_id: str,
+        call: CanonicalToolCall,
+        facts: CallFacts,
+        verdict: Verdict,
+        preview: Preview | None,
+        mark: str,
+        *,
+        amendable: bool,
+    ) -> tuple[Answer | None, Question]: ...
+    async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None: ...
+    def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None: ...
+    def rules_text(self) -> str:
+        """the AGENTS.md rules that hold now"""
+        ...
+
+    def toolsets(self) -> Sequence[AbstractToolset[Any]]:
+        """tools of MCP servers"""
+        ...
+
+    def new_id(self, kind: str) -> str: ...
+    def clock(self) -> float: ...
+    @property
+    def nearly_full(self) -> bool:
+        """the conversation fills the model's context window, but for little"""
+        ...
+
+    async def compact(self, turn_id: str, token: CancellationToken) -> bool:
+        """Summarise what is old. False: there is nothing left to summarise."""
         ...
