@@ -87,7 +87,10 @@ export class Queue {
   private again(sessionId: string, { promptId, prompt, kind }: QueuedPrompt): void {
     this.connection
       .request('pilotfish/session/prompt', { sessionId, promptId, prompt, whenBusy: kind })
-      .then(() => this.tell())
+      .then((result) => {
+        this.view.post({ type: 'answered', promptId, result });
+        return this.tell();
+      })
       .catch((error) => this.failed(error));
   }
 

@@ -413,9 +413,14 @@ function queued(state: State, prompts: readonly QueuedPrompt[]): State {
   // A prompt that was sent, and that the server put behind others, stands in the line and nowhere else.
   const turns = state.turns.filter((turn) => turn.status !== 'sending' || !waiting.has(turn.promptId ?? ''));
   const next = { ...state, queue: prompts, turns: turns.length === state.turns.length ? state.turns : turns };
-  if (!running || read.length === 0) return next;
+  if (read.length === 0) return next;
+  // With no turn running it may have been read at the very end, or be about to begin its own: its answer will tell.
+  return running ? withSteers(next, running.id, read) : { ...next, queue: [...read, ...prompts] };
+}
+
+function withSteers(state: State, turnId: string, read: readonly QueuedPrompt[]): State {
   const entries = read.map(({ promptId, prompt }): Entry => ({ kind: 'steer', id: promptId, prompt }));
-  return mapTurn(next, running.id, (turn) => ({
+  return mapTurn(state, turnId, (turn) => ({
     ...turn,
     entries: turn.entries.toSpliced(turn.step ?? turn.entries.length, 0, ...entries),
   }));
@@ -438,5 +443,8 @@ function answered(state: State, promptId: string, reply: string | undefined, sto
     }
     return stopReason === 'cancelled' ? [] : [{ ...turn, status: 'interrupted' }];
   });
-  return { ...state, turns, queue: state.queue.filter((prompt) => prompt.promptId !== promptId) };
+  const next = { ...state, turns, queue: state.queue.filter((prompt) => prompt.promptId !== promptId) };
+  const read = state.queue.filter((prompt) => prompt.promptId === promptId && prompt.kind === 'steer');
+  const last = state.turns.findLast((turn) => turn.status !== 'sending');
+  return last && stopReason !== 'cancelled' ? withSteers(next, last.id, read) : next;
 }

@@ -232,6 +232,19 @@ describe('the line of prompts', () => {
       turn.entries.map((entry) => (entry.kind === 'steer' ? `steer ${entry.id}` : entry.id)).join(),
     ]);
 
+  it('what was read at the very end stands in its turn, though we hear of it after the end', () => {
+    const state = run(
+      OPEN,
+      updates([STARTED, step(1), { kind: 'agent_message_chunk', itemId: 'm1', text: 'a' }]),
+      asked('also'),
+      updates([step(2), { kind: 'agent_message_chunk', itemId: 'm2', text: 'b' }], 4),
+      updates([ENDED], 6),
+      { type: 'queue', sessionId: 's1', prompts: [] },
+      { type: 'answered', promptId: 'also', result: { turnId: 't1', stopReason: 'end_turn', usage: USAGE } },
+    );
+    expect([words(state).at(-1)?.[2], state.queue]).toEqual(['m1,steer also,m2', []]);
+  });
+
   it('what was steered stands where the step that read it began, however late we hear of it', () => {
     const state = run(
       OPEN,
