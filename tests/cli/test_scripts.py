@@ -47,19 +47,20 @@ async def test_an_untrusted_folder_is_only_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "words"),
+    ("reply", "settings", "code", "words"),
     [
-        (fails("authentication"), 1, "key"),
-        (call("list_dir"), 3, "iteration limit"),
-        (say("half", finish="length"), 4, "cut off"),
-        (Reply(parts=(Refusal("I will not."),)), 6, "refused"),
+        (fails("authentication"), "", 1, "key"),
+        (call("list_dir"), "maxIterations = 1\n", 3, "iteration limit"),
+        (say("half", finish="length"), "", 4, "cut off"),
+        (call("list_dir"), "[budget]\ntokens = 10\n", 5, "budget"),
+        (Reply(parts=(Refusal("I will not."),)), "", 6, "refused"),
     ],
-    ids=["failed", "max_iterations", "max_tokens", "refusal"],
+    ids=["failed", "max_iterations", "max_tokens", "budget", "refusal"],
 )
 async def test_each_way_to_end_has_its_exit_code_and_says_what_it_was(
-    tmp_path: Path, reply: Reply, code: int, words: str
+    tmp_path: Path, reply: Reply, settings: str, code: int, words: str
 ) -> None:
-    (tmp_path / "config.toml").write_text("maxIterations = 1\n")
+    (tmp_path / "config.toml").write_text(settings)
     async with serve(reply) as provider:
         ended, _, err = await piped(tmp_path, "run", "go", "--trust", provider=provider)
     assert ended == code
