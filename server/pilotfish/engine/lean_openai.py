@@ -1,4 +1,5 @@
-"""The lean path of OpenAI's SDK: the body posted as it is, the stream read by `lean_stream`.
+"""The lean path of OpenAI's SDK: the body posted as it is, the stream read by `lean_stream`. (`/responses` has its own
+module, `lean_responses`, which who talks to a chat need not load.)
 
 The SDK walks the whole history on every request to rename fields (`async_maybe_transform`), though pydantic-ai's
 messages are in wire form already: nine tenths of what a long conversation costs. `install` replaces `create` of the
@@ -16,9 +17,7 @@ from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
 from openai._base_client import make_request_options
 from openai._types import NotGiven, Omit
 from openai.resources.chat.completions.completions import AsyncCompletions
-from openai.resources.responses.responses import AsyncResponses
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.responses import Response, ResponseStreamEvent
 
 from pilotfish.engine.lean_chunks import chunk
 from pilotfish.engine.lean_stream import LeanDecoder
@@ -33,12 +32,15 @@ def install(client: object) -> bool:
     """
     if not isinstance(client, AsyncOpenAI) or isinstance(client, AsyncAzureOpenAI):
         return False
-    # Both are cached properties: what stands in the instance is what the SDK gives out.
+    # A cached property: what stands in the instance is what the SDK gives out.
     client.chat.__dict__["completions"] = LeanCompletions(client)
-    client.__dict__["responses"] = LeanResponses(client)
     client.__dict__["_make_sse_decoder"] = LeanDecoder
     client.__dict__["_process_response_data"] = _by_hand(client._process_response_data)  # noqa: SLF001  # a hook
     return True
+
+
+def is_lean(client: AsyncOpenAI) -> bool:
+    return client.__dict__.get("_make_sse_decoder") is LeanDecoder
 
 
 def _by_hand(process: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,27 +72,10 @@ class LeanCompletions(AsyncCompletions):
         return await self._post(
             "/chat/completions",
             content=body,
-            options=_options(params),
+            options=options(params),
             cast_to=ChatCompletion,
             stream=bool(params.get("stream")),
             stream_cls=LeanStream[ChatCompletionChunk],
-        )
-
-
-class LeanResponses(AsyncResponses):
-    """`POST /responses` with the body as it is."""
-
-    async def create(self, **params: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
-        body = raw_body(params)
-        if body is None:
-            return cast(Any, await super().create(**params))
-        return await self._post(
-            "/responses",
-            content=body,
-            options=_options(params),
-            cast_to=Response,
-            stream=bool(params.get("stream")),
-            stream_cls=LeanStream[ResponseStreamEvent],
         )
 
 
@@ -109,7 +94,7 @@ def raw_body(params: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _options(params: Mapping[str, Any]) -> Any:
+def options(params: Mapping[str, Any]) -> Any:
     headers = {"Content-Type": "application/json", **cast("Mapping[str, str]", params.get("extra_headers") or {})}
     return make_request_options(
         extra_headers=headers,

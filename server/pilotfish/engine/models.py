@@ -16,12 +16,15 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import pydantic_ai.models as library_models
 from pydantic_ai import exceptions as library
+from pydantic_ai._genai_prices import preload_pricing_data
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, infer_model, known_model_names
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
+from pilotfish.engine import lean_imports
 from pilotfish.engine.catalogue import Available, available, known_window
 from pilotfish.engine.failures import failure, redact
 from pilotfish.engine.http import create_client
@@ -33,12 +36,16 @@ from pilotfish.settings import Settings
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
+__all__ = ["Available", "aclose", "available", "broke_off", "failure", "load_prices", "resolve"]
 
 DEMO = "demo"
 NO_KEY = "api-key-not-set"  # what servers that need no key are sent: the SDK insists on one
 FALLBACK_ON = (library.ModelUnavailableError, library.ModelRateLimitError, library.ModelServerError)
 OPENAI_PREFIXES = frozenset({"openai", "openai-chat", "openai-responses"})
+
+
+# Every model would load the prices when it is made: see `load_prices`.
+setattr(library_models, "preload_pricing_data", lambda: None)  # noqa: B010  # a hook
 
 
 class _Kept:
@@ -86,6 +93,11 @@ def recognise(model: str, settings: Settings) -> None:
             return  # known, and its package is missing: the turn says which
 
 
+def load_prices() -> None:
+    """Load the list of prices, which the end of an answer needs. Blocking; done by then if nobody calls it."""
+    preload_pricing_data()
+
+
 async def aclose() -> None:
     """Close every connection of this event loop's models. They may be resolved anew afterwards."""
     kept = _KEPT.pop(asyncio.get_running_loop(), None)
@@ -124,6 +136,8 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
         return DemoModel()
     prefix, _, name = model.partition(":") if ":" in model else ("", "", model)
     base_url = _base_url(prefix, settings)
+    if not settings.lean:
+        lean_imports.uninstall()
     try:
         if prefix in LOCAL_BY_PREFIX or not prefix or prefix == "openai-compatible":
             built = _compatible(prefix, name, base_url, _key(prefix or "openai-compatible", secrets), settings, kept)
@@ -137,9 +151,7 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
         raise _not_configured(prefix, error) from error
     remember_schemas(built)
     if _is_lean(settings):
-        from pilotfish.engine import lean_history
-
-        lean_history.remember(built)
+        _make_lean(built)
     built._settings = model_settings(built, settings)  # noqa: SLF001  # infer_model takes no settings
     return built
 
@@ -262,6 +274,18 @@ def _tune(provider: Provider[Any], settings: Settings) -> None:
         from pilotfish.engine import lean_openai
 
         lean_openai.install(client)
+
+
+def _make_lean(model: Model[Any]) -> None:
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+
+    from pilotfish.engine import lean_history
+
+    lean_history.remember(model)
+    if isinstance(model, OpenAIResponsesModel):
+        from pilotfish.engine import lean_responses
+
+        lean_responses.install(model.client)
 
 
 def _is_lean(settings: Settings) -> bool:

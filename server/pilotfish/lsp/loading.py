@@ -11,7 +11,8 @@ import contextlib
 import gc
 import importlib
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
+PRICES_AFTER = 1.0  # seconds that a first request has to be under way: it does not need the prices
 M_MMAP_THRESHOLD = -3  # of malloc.h
 LARGE_BLOCK = 1 << 20
 _MODULES = (
@@ -227,11 +229,14 @@ def _warm(live: Live) -> None:
         finally:
             await models.aclose()
 
-    with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
-        asyncio.run(make())
-    main_agent()
+    with _no_collection():
+        with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
+            asyncio.run(make())
+        main_agent()
     _give_back_large_blocks()
-    gc.freeze()  # all of this stays: to look through it again and again holds up every session for a tenth of a second
+    time.sleep(PRICES_AFTER)
+    with _no_collection():
+        models.load_prices()
 
 
 def _give_back_large_blocks() -> None:
@@ -248,11 +253,18 @@ def _words(problem: Problem) -> str:
 
 
 def _import() -> None:
-    """Half of the time modules take to load is the collector looking at objects none of which can go yet."""
-    gc.disable()
-    try:
+    with _no_collection():
         for name in _MODULES:
             importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Generator[None]:
+    """Half of the time modules take to load is the collector looking at objects none of which can go yet. Nor can they
+    later: to look through all of them again and again would hold up every session for a tenth of a second."""
+    gc.disable()
+    try:
+        yield
     finally:
         gc.enable()
         gc.freeze()
