@@ -26,6 +26,10 @@ FOUND: list[tuple[str, bytes]] = [
     ("import", b"\x02\x00\x0c\x03\x0d"),
     # A blank that only looks like a space stood in the explanation of a command.
     ("shell", b"g\xce"),
+    # A number too large for a float was infinite to the parser of the first milliseconds, and refused by the later one.
+    ("framing", b"4e822\n"),
+    # A set of dicts, which Python can write and nobody can have.
+    ("textcalls", b"\xa0\n\x94\xf7{\x8f}\x96\xf7{}\n\x82"),
 ]
 
 

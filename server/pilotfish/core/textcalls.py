@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -334,8 +335,14 @@ def _literal(node: ast.expr) -> object:
             if not all(isinstance(key, str) for key in keys):
                 raise ValueError("a key is not text")
             return dict(zip(keys, [_literal(value) for value in node.values], strict=True))
+        case ast.Constant(value=None | str() | int() as value):
+            return value
+        case ast.Constant(value=float() as value) if math.isfinite(value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if math.isfinite(value):
+            return -value
         case _:
-            return ast.literal_eval(node)
+            raise ValueError("no value that JSON has")
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import time
 from _thread import allocate_lock, start_new_thread
 
 from pilotfish.lsp.capabilities_gen import ENCODINGS, VERSION, answer
-from pilotfish.lsp.framing import Broken, Feed, as_object, frame, scrub
+from pilotfish.lsp.framing import Broken, Feed, as_object, finite, frame, scrub
 
 TYPE_CHECKING = False  # `typing` costs 4 ms
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ try:
     class _Strict:
         strict = True
         object_hook = object_pairs_hook = None
-        parse_float = float
+        parse_float = finite
         parse_int = int
 
         @staticmethod
@@ -233,7 +233,7 @@ except ImportError:  # another Python than CPython
     from json import dumps, loads
 
     def quick_loads(body: bytes) -> Any:
-        return scrub(loads(body))
+        return scrub(loads(body, parse_float=finite))
 
     def _text(text: str) -> bytes:
         return dumps(text).encode()

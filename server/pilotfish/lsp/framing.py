@@ -18,6 +18,7 @@ _MAX_LINE = 64 * 1024  # a header line; more without a line end is garbage
 _HEADER = b"content-length:"
 _READ = 1024 * 1024
 _MAX_BACK = 256 * 1024  # searching more than this again and again would cost minutes on nested rubbish
+_INFINITY = float("inf")
 
 
 class Broken:
@@ -141,6 +142,14 @@ def scrub(value: Any) -> Any:
     if kind is dict:
         return {scrub(key): scrub(item) for key, item in value.items()}
     return value
+
+
+def finite(digits: str) -> float:
+    """A number as JSON writes it. One too large for a float is refused, as orjson refuses it."""
+    number = float(digits)
+    if number in (_INFINITY, -_INFINITY):
+        raise ValueError("a number is too large")
+    return number
 
 
 def as_object(value: Any) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from pilotfish.errors import (
     UnknownCall,
     UnknownSession,
 )
-from pilotfish.lsp.framing import Broken, as_object, scrub
+from pilotfish.lsp.framing import Broken, as_object, finite, scrub
 from pilotfish.lsp.outbox import Outbox
 from pilotfish.protocol.wire import ERROR_CODES
 
@@ -277,7 +277,7 @@ def loads(body: bytes) -> Any:
             raise
         import json
 
-        return scrub(json.loads(body, parse_constant=_no_constant))
+        return scrub(json.loads(body, parse_float=finite, parse_constant=_no_constant))
 
 
 def code_of(error: PilotfishError) -> tuple[int, dict[str, Any] | None]:
