@@ -22,6 +22,7 @@ WINDOW = 0.016  # seconds, one frame: after a piece of text is passed on, what f
 LAST_LOOK = 0.001  # seconds to read what was gathered
 MAX_WAITING = 1_000_000  # bytes taken from the network before somebody wants them
 SLICE = 64 * 1024  # bytes read in one go: a few milliseconds, then others get their turn
+SHARE = 32  # an answer of megabytes is passed on in such shares: pydantic-ai copies all of its text for every delta
 DRAIN_SECONDS = 0.1  # for the end of the body after [DONE], so that the connection can be used again
 
 Json = dict[str, Any]
@@ -46,13 +47,16 @@ class LeanDecoder:
     async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncIterator[ServerSentEvent]:
         intake = Intake(iterator)
         self._pulling = pulling = asyncio.ensure_future(intake.pull())
+        come = 0
         try:
             while block := await intake.take():
                 texts = False
-                for start in range(0, len(block), SLICE):
+                come += len(block)
+                step = max(SLICE, intake.gather(come // SHARE))
+                for start in range(0, len(block), step):
                     if start:
                         await asyncio.sleep(0)
-                    events, has_text = _joined(self._events(block[start : start + SLICE]))
+                    events, has_text = _joined(self._events(block[start : start + step]))
                     texts = texts or has_text
                     for event in events:
                         if event.data.startswith("[DONE]"):
@@ -167,6 +171,7 @@ class Intake:
         self._over = False
         self._error: Exception | None = None
         self._quiet_until = 0.0
+        self._wanted = 0
         self._held = False
         self._alone: asyncio.TimerHandle | None = None
         self._taker: asyncio.Future[None] | None = None
@@ -184,6 +189,9 @@ class Intake:
                     await asyncio.sleep(rest)
                     # What the system gathered comes with the next read. If it has nothing, this piece goes alone.
                     self._alone = self._loop.call_later(LAST_LOOK, self._offer)
+                elif self._size < self._wanted and not _is_end(chunk):
+                    self._held = True
+                    self._alone = self._alone or self._loop.call_later(LAST_LOOK, self._offer)
                 else:
                     self._offer()
                 if self._size > MAX_WAITING:
@@ -214,6 +222,11 @@ class Intake:
     def rest(self, seconds: float) -> None:
         """Let what comes next gather for so long. A piece that comes later waits for nothing."""
         self._quiet_until = self._loop.time() + seconds
+
+    def gather(self, size: int) -> int:
+        """Hand on pieces of so many bytes from now on, as far as they are here. Gives what it is, within bounds."""
+        self._wanted = min(size, MAX_WAITING // 2) if size > SLICE else 0
+        return self._wanted
 
     def _offer(self) -> None:
         self._held = False
