@@ -35,21 +35,23 @@ class Place:
 
 def resolve(text: str, roots: Sequence[Path], home: Path) -> Place:
     """Where this path leads. A relative one is looked for in every root; `root-name/…` names a root."""
-    written = _written(text, roots, home)
-    _check_system(text, Path(os.path.normpath(written)))
+    # Strings all the way: every call of a tool comes here several times, and pathlib would be most of what it costs.
+    written = os.path.normpath(meant := str(_written(text, roots, home)))
+    _check_system(text, written)
     try:
-        path = Path(os.path.realpath(written))
+        real = os.path.realpath(meant)
     except (OSError, ValueError) as error:
         raise Refused(f"{text[:200]} leads nowhere: {error}") from error
-    _check_system(text, path)
-    root = next((root for root in roots if _within(path, root)), None)
+    _check_system(text, real)
+    root = next((root for root in roots if _within(real, root)), None)
     # A link named .env and a link to .env are both what they look like.
-    mark = mark_of((path, Path(os.path.normpath(written))), home)
-    return Place(path, root is not None, root, mark.why if mark else None, secret=mark is not None and mark.secret)
+    mark = mark_of((real, written), home)
+    why, secret = (mark.why, mark.secret) if mark else (None, False)
+    return Place(Path(real), root is not None, root, why, secret=secret)
 
 
-def _check_system(text: str, path: Path) -> None:
-    if os.name == "posix" and any(path.is_relative_to(system) for system in _SYSTEM):
+def _check_system(text: str, path: str) -> None:
+    if os.name == "posix" and any(path == system or path.startswith(f"{system}/") for system in _SYSTEM):
         raise Refused(f"{text} belongs to the running system, not to any project")
 
 
@@ -94,7 +96,10 @@ def _in_roots(path: Path, roots: Sequence[Path]) -> Path:
     return roots[0] / path
 
 
-def _within(path: Path, root: Path) -> bool:
+def _within(real: str, root: Path) -> bool:
+    if real.startswith(f"{root}{os.sep}"):
+        return True
+    path = Path(real)
     if path.is_relative_to(root):
         return True
     # Another spelling of the same directory: a disk without case, or one mounted twice.

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -21,8 +22,13 @@ class Mark:
     """reading it tells a secret"""
 
 
-def mark_of(paths: Iterable[Path], home: Path) -> Mark | None:
+def mark_of(paths: Iterable[Path | str], home: Path) -> Mark | None:
     """The gravest mark of a file that goes by these names."""
+    return _mark_of(tuple(map(str, paths)), str(home))
+
+
+@lru_cache(maxsize=512)  # names alone decide, and a turn comes back to the same few files
+def _mark_of(paths: tuple[str, ...], home: str) -> Mark | None:
     found: Mark | None = None
     house = _plain(home)
     for path in paths:
@@ -37,8 +43,8 @@ def mark_of(paths: Iterable[Path], home: Path) -> Mark | None:
     return found
 
 
-def _plain(path: Path) -> str:
-    return "/".join(_plain_name(part) for part in path.parts)
+def _plain(path: str) -> str:
+    return "/".join(_plain_name(part) for part in Path(path).parts)
 
 
 def _plain_name(name: str) -> str:
