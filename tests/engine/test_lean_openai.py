@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
-from openai._models import construct_type
+from openai._models import FinalRequestOptions, construct_type
 from openai._types import NOT_GIVEN, omit
 from openai.types.chat import ChatCompletionChunk
 from pydantic_ai.messages import (
@@ -591,6 +591,74 @@ async def test_a_body_left_to_the_sdk_still_arrives() -> None:
                 messages=(message for message in [{"role": "user", "content": "x"}]),  # pyright: ignore[reportArgumentType]  # an iterable, as the SDK allows
             )
     assert whole.choices[0].message.content == "ok"
+
+
+def clients() -> tuple[AsyncOpenAI, AsyncOpenAI]:
+    """The SDK's client and a lean one, alike, with headers and cookies of their own."""
+    stock, lean = (
+        AsyncOpenAI(
+            api_key="k",
+            base_url="http://provider/v1",
+            organization="o",
+            default_headers={"x-all": "1"},
+            http_client=httpx2.AsyncClient(headers={"x-http": "2"}),
+        )
+        for _ in range(2)
+    )
+    install(lean)
+    return stock, lean
+
+
+def test_a_request_with_a_known_head_is_the_sdks() -> None:
+    stock, lean = clients()
+
+    def check(body: bytes, **fields: Any) -> None:
+        usual: dict[str, Any] = {
+            "method": "post",
+            "url": "/chat/completions",
+            "content": body,
+            "headers": {"Content-Type": "application/json", "User-Agent": "me"},
+            "security": {"bearer_auth": True},
+        }
+        options = FinalRequestOptions.construct(**usual | fields)
+        expected, found = stock._build_request(options), lean._build_request(options)
+        assert (found.method, found.url, found.content) == (expected.method, expected.url, expected.content)
+        assert found.headers.raw == expected.headers.raw
+        assert found.extensions == expected.extensions
+
+    check(b"{}")
+    check(b'{"longer": 1}')
+    check(b"{}", headers={"Content-Type": "application/json", "x-own": "3"})
+    check(b"{}", url="/responses")
+    check(b"{}", url="/responses", params={"a": "b"})
+    check(b"{}", url="/responses", timeout=3.0)
+    for client in (stock, lean):
+        client._client.cookies.set("c", "1", domain="provider")
+    check(b"{}", url="/responses")
+    for client in (stock, lean):
+        client._client.cookies.set("c", "2", domain="provider")
+    check(b"{}", url="/responses")
+    for client in (stock, lean):
+        client.api_key = "another"
+    check(b"{}", url="/responses")
+    for client in (stock, lean):
+        client.base_url = "https://elsewhere/v2"
+    check(b"{}", url="/responses")
+    check(b"{}", url="/responses")
+
+
+def test_only_the_body_of_a_known_request_is_made_anew() -> None:
+    _, lean = clients()
+    options = FinalRequestOptions.construct(
+        method="post", url="/chat/completions", content=b"{}", headers={"a": "b"}, security={"bearer_auth": True}
+    )
+    first = lean._build_request(options)
+    lean.organization = "unseen"  # not looked at again
+    second = lean._build_request(options)
+    assert second is not first
+    assert second.headers == first.headers
+    second.headers["a"] = "changed"  # by whoever sends it
+    assert lean._build_request(options).headers == first.headers
 
 
 def test_only_plain_clients_of_the_sdk_are_made_lean() -> None:

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+import httpx2
 import orjson
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
 from openai._base_client import make_request_options
+from openai._models import FinalRequestOptions
 from openai._types import NotGiven, Omit
 from openai.resources.chat.completions.completions import AsyncCompletions
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -36,6 +38,7 @@ def install(client: object) -> bool:
     client.chat.__dict__["completions"] = LeanCompletions(client)
     client.__dict__["_make_sse_decoder"] = LeanDecoder
     client.__dict__["_process_response_data"] = _by_hand(client._process_response_data)  # noqa: SLF001  # a hook
+    client.__dict__["_build_request"] = _with_known_head(client, client._build_request)  # noqa: SLF001  # likewise
     return True
 
 
@@ -51,6 +54,56 @@ def _by_hand(process: Callable[..., Any]) -> Callable[..., Any]:
         return process(data=data, cast_to=cast_to, response=response) if made is None else made
 
     return processed
+
+
+def _with_known_head(client: AsyncOpenAI, build: Callable[..., httpx2.Request]) -> Callable[..., httpx2.Request]:
+    """Requests whose address and headers the SDK made before, for another body.
+
+    It parses the address four times and the headers three times for each. Both depend on the key and on what is asked
+    for here, and on nothing else that changes in a client of ours; cookies, the length and the body are each request's
+    own.
+    """
+    known: dict[tuple[object, ...], _Head] = {}
+
+    def built(options: FinalRequestOptions, *, retries_taken: int = 0) -> httpx2.Request:
+        if (
+            not isinstance(options.content, bytes)
+            or not isinstance(options.timeout, NotGiven)
+            or options.params
+            or not isinstance(options.headers, Mapping)
+        ):
+            return build(options, retries_taken=retries_taken)
+        key = (options.method, options.url, retries_taken, client.api_key, *options.headers.items())
+        head = known.get(key)
+        if head is None or head.base is not client.base_url:
+            made = build(options, retries_taken=retries_taken)
+            known.clear()  # another key, another place: the last ones are not used again
+            known[key] = _Head(client.base_url, made)
+            return made
+        return httpx2.Request(
+            options.method,
+            head.url,
+            headers=head.headers,
+            cookies=client._client.cookies,  # noqa: SLF001  # the jar is the HTTP client's
+            content=options.content,
+            extensions=head.extensions,
+        )
+
+    return built
+
+
+class _Head:
+    """What a request has beside its body."""
+
+    __slots__ = ("base", "extensions", "headers", "url")
+
+    def __init__(self, base: httpx2.URL, request: httpx2.Request) -> None:
+        self.base = base
+        self.url = request.url
+        self.headers = request.headers.copy()
+        for own in ("Content-Length", "Cookie"):
+            self.headers.pop(own, None)
+        self.extensions = {**request.extensions}
 
 
 class LeanStream(AsyncStream[T]):
