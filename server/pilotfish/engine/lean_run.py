@@ -87,6 +87,7 @@ class LeanRun:
         self._has_token_limit = limits.has_token_limits()
         self._next = _again(history[-1])
         self._clean = False
+        self._parameters: tuple[str, ModelRequestParameters] | None = None
         self._output_retries = 0
         self._tool_retries: dict[str, int] = {}
         self._queue = PendingMessageQueue()
@@ -133,10 +134,7 @@ class LeanRun:
         sent = turn.before_request(context, self.messages)
         if not self._clean:
             sent = repair_messages(sent)
-        parameters = ModelRequestParameters(
-            function_tools=definitions(),
-            instruction_parts=[InstructionPart(instructions, dynamic=True)] if instructions else None,
-        )
+        parameters = self._asked_for(instructions)
         prepared = self._model.prepare_messages(sent, parameters)
         if prepared is not sent:
             prepared = repair_messages(prepared)
@@ -150,6 +148,16 @@ class LeanRun:
             raise
         self._commit(answer)
         return answer
+
+    def _asked_for(self, instructions: str) -> ModelRequestParameters:
+        """The same object as long as the same is said: what it comes to is remembered for it (`schemas.py`)."""
+        if self._parameters is None or self._parameters[0] != instructions:
+            parameters = ModelRequestParameters(
+                function_tools=definitions(),
+                instruction_parts=[InstructionPart(instructions, dynamic=True)] if instructions else None,
+            )
+            self._parameters = (instructions, parameters)
+        return self._parameters[1]
 
     async def _stream(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         settings = self._model.settings

@@ -29,7 +29,7 @@ from pilotfish.engine.catalogue import Available, available, known_window
 from pilotfish.engine.failures import failure, redact
 from pilotfish.engine.http import create_client
 from pilotfish.engine.providers import BY_PREFIX, LOCAL_BY_PREFIX, can_be_sent, key_for
-from pilotfish.engine.schemas import remember_schemas
+from pilotfish.engine.schemas import remember_prepared, remember_schemas
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
 
@@ -150,6 +150,8 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
     except library.UserError as error:
         raise _not_configured(prefix, error) from error
     remember_schemas(built)
+    if _wants_lean(settings):
+        remember_prepared(built)
     if _is_lean(settings):
         _make_lean(built)
     built._settings = model_settings(built, settings)  # noqa: SLF001  # infer_model takes no settings
@@ -290,7 +292,11 @@ def _make_lean(model: Model[Any]) -> None:
 
 def _is_lean(settings: Settings) -> bool:
     """Whether the lean path is wanted, and there is something to make lean."""
-    return "openai" in sys.modules and settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
+    return "openai" in sys.modules and _wants_lean(settings)
+
+
+def _wants_lean(settings: Settings) -> bool:
+    return settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
 
 
 def _missing_package(model: str, prefix: str, error: ImportError) -> TurnError:
@@ -333,7 +339,6 @@ def _fingerprint(secrets: Mapping[str, str]) -> str:
 
 
 def _relevant(settings: Settings) -> tuple[object, ...]:
-    lean = settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
     return (
         settings.model,
         settings.base_url,
@@ -341,6 +346,6 @@ def _relevant(settings: Settings) -> tuple[object, ...]:
         settings.thinking,
         settings.temperature,
         settings.stall_timeout,
-        lean,
+        _wants_lean(settings),
         *(os.environ.get(f"{prefix.upper()}_BASE_URL") for prefix in (*LOCAL_BY_PREFIX, "openai", "anthropic")),
     )

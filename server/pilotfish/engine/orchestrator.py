@@ -593,6 +593,7 @@ class RequestOrchestrator:
 
     def _record(self, message: ModelMessage, text: str | None = None, *, shown_only: bool = False) -> None:
         canonical = to_canonical(_without_instructions(message))
+        self._sending.know(message, canonical)
         assistant = isinstance(message, ModelResponse)
         for half in self._halves.values() if assistant else ():
             self.emit(replace(half, text=fit(half.text)))

@@ -1,7 +1,8 @@
-"""Tool schemas in a provider's form, made once.
+"""Tool schemas in a provider's form, and all that a request says beside its messages, made once.
 
 pydantic-ai walks every tool's JSON schema anew for every request; our tools never change, so the walk is remembered
-for each schema object. What comes out is the library's own.
+for each schema object. And it works out anew what a model is asked for, though from step to step that is the very same
+object: what it came to is remembered for that. What comes out is the library's own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic_ai.models import Model, ModelRequestParameters, _customize_tool_def
+from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 
@@ -34,3 +36,25 @@ def remember_schemas(model: Model[Any]) -> None:
         return replace(parameters, function_tools=[remembered(tool) for tool in parameters.function_tools])
 
     model.customize_request_parameters = customized
+
+
+def remember_prepared(model: Model[Any]) -> None:
+    """Make a model remember what the last request parameters came to, with the settings they came with."""
+    prepare = model.prepare_request
+    last: list[tuple[ModelSettings | None, ModelRequestParameters, ModelSettings | None, ModelRequestParameters]] = []
+
+    def prepared(
+        model_settings: ModelSettings | None, model_request_parameters: ModelRequestParameters
+    ) -> tuple[ModelSettings | None, ModelRequestParameters]:
+        if not last or last[0][1] is not model_request_parameters or last[0][0] != model_settings:
+            came_to = prepare(model_settings, model_request_parameters)
+            last[:] = [(_copy(model_settings), model_request_parameters, *came_to)]
+        _, _, settings, parameters = last[0]
+        return _copy(settings), parameters
+
+    model.prepare_request = prepared
+
+
+def _copy(settings: ModelSettings | None) -> ModelSettings | None:
+    """Settings that whoever gets them may change."""
+    return None if settings is None else ModelSettings(**settings)
