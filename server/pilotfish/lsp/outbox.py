@@ -88,7 +88,7 @@ class _Direct:
         self._descriptor = descriptor
         self._loop = loop
         self._written = written
-        self._frames: deque[bytes] = deque()
+        self._frames: deque[bytes | memoryview] = deque()
         self._scheduled = False
         self._armed = False
         os.set_blocking(descriptor, False)
@@ -118,7 +118,7 @@ class _Direct:
                 return
             self.waiting -= count
             if count < len(data):
-                self._frames.appendleft(data[count:])
+                self._frames.appendleft(memoryview(data)[count:])  # no copy: a frame may be a hundred megabytes
                 break
         if not self._frames:
             self._disarm()
@@ -127,11 +127,12 @@ class _Direct:
             self._armed = True
         self._written(self.waiting)
 
-    def _joined(self) -> bytes:
+    def _joined(self) -> bytes | memoryview:
         """Enough frames for one write; joining all of a long queue for each write would be quadratic."""
-        if len(self._frames) == 1:
-            return self._frames.popleft()
-        size, parts = 0, list[bytes]()
+        first = self._frames.popleft()
+        if not self._frames or len(first) >= HIGH:
+            return first
+        size, parts = len(first), [first]
         while self._frames and size < HIGH:
             parts.append(self._frames.popleft())
             size += len(parts[-1])
