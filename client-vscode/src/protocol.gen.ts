@@ -567,6 +567,7 @@ export interface SessionListParams {
   /** searches titles and texts */
   query?: string;
   cursor?: string;
+  /** at most 500 come on one page */
   limit?: number;
 }
 
@@ -581,6 +582,7 @@ export interface SessionLoadParams {
   sessionId: string;
   /** the id of the oldest item the client has */
   before?: string;
+  /** at most 2000 come on one page */
   limit?: number;
 }
 
@@ -613,7 +615,7 @@ export interface SessionForkParams {
 /** The transcript as text. */
 export interface SessionExportParams {
   sessionId: string;
-  format?: "markdown" | "json";
+  format: "markdown" | "json";
 }
 
 /** The exported text. */
@@ -786,6 +788,7 @@ export interface CommandListResult {
 /** What stands behind the `@`. */
 export interface MentionParams {
   query: string;
+  /** at most 200 */
   limit?: number;
   sessionId?: string;
 }

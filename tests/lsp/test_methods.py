@@ -160,6 +160,7 @@ async def test_a_session_is_not_given_a_model_that_can_be_none(rig: Rig):
 async def test_every_method_with_a_session_refuses_an_unknown_one(rig: Rig):
     more: dict[str, dict[str, Any]] = {
         "session/rename": {"title": "x"},
+        "session/export": {"format": "json"},
         "session/prompt": {"prompt": [text_block("x")]},
         "queue/remove": {"promptId": "p"},
         "rule/add": {"decision": "ask", "scope": "session"},
@@ -538,6 +539,9 @@ async def test_nothing_is_changed_and_no_command_of_the_folder_is_known_without_
     try:
         assert not await known()
         assert (await refused(rig, "pilotfish/session/undo", {"sessionId": session})).code == 3
+        typed = {"sessionId": session, "prompt": [text_block("/undo")]}
+        assert (await refused(rig, "pilotfish/session/prompt", typed)).code == 3
+        assert (rig.folder / "kept.txt").exists()
         dry = await rig.client.request("pilotfish/session/undo", {"sessionId": session, "dryRun": True})
         assert [change["change"] for change in dry["changes"]] == ["deleted"]
         replies = call("write_file", path="never.txt", content="x"), say("ok")
@@ -548,6 +552,11 @@ async def test_nothing_is_changed_and_no_command_of_the_folder_is_known_without_
     assert not (rig.folder / "never.txt").exists()
     await rig.client.request("pilotfish/session/undo", {"sessionId": session})
     assert not (rig.folder / "kept.txt").exists()
+
+
+async def test_an_export_says_its_format(rig: Rig):
+    error = await refused(rig, "pilotfish/session/export", {"sessionId": await rig.client.new_session()})
+    assert (error.code, error.data) == (-32602, {"field": "format"})
 
 
 async def test_a_session_rule_needs_a_session(rig: Rig):
@@ -700,3 +709,15 @@ async def test_a_turn_in_a_folder_of_its_own(rig: Rig, tmp_path: Path):
     session = await rig.client.new_session(workspaceFolder=tmp_path.as_uri())
     await rig.client.prompt(session, rig.script("own", call("read_file", path="there.txt"), say("ok")))
     assert "found it" in str(rig.provider.requests[-1].messages)
+
+
+async def test_more_than_fits_on_a_page_may_be_asked_for(rig: Rig):
+    session = await rig.client.new_session()
+    asked = {
+        "pilotfish/session/list": {"limit": 1_000_000},
+        "pilotfish/session/load": {"sessionId": session, "limit": 1_000_000},
+        "pilotfish/mention/complete": {"query": "", "limit": 1_000_000},
+    }
+    for method, params in asked.items():
+        await rig.client.request(method, params)
+        assert (await refused(rig, method, {**params, "limit": 0})).data == {"field": "limit"}

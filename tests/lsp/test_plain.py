@@ -109,6 +109,17 @@ async def test_the_commands_are_advertised_and_our_own_methods_are_not_needed(ri
     assert {f"pilotfish.{name}" for name in names} <= set(offered)
 
 
+async def test_a_cancel_right_behind_a_prompt_stops_it(rig: Rig, editor: PlainEditor):
+    async def slowly(_: dict[str, Any]) -> None:
+        await asyncio.sleep(0.3)
+
+    rig.client.answers["window/workDoneProgress/create"] = slowly
+    await editor.run("pilotfish.prompt", rig.script("stopped", say("never said")))
+    await editor.run("pilotfish.cancel")
+    await editor.done()
+    assert editor.messages() == ["Stopped."]
+
+
 async def test_a_prompt_on_a_selection_edits_with_approval_and_undo(tmp_path: Path):
     async with plainly(tmp_path) as (rig, editor, folder):
         file = folder / "a.py"

@@ -270,8 +270,10 @@ class Live:
         blocks: Sequence[Mapping[str, Any]],
         prompt_id: str | None = None,
         when_busy: WhenBusy = "reject",
+        in_line: Callable[[], None] = lambda: None,
     ) -> Outcome:
-        """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns."""
+        """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
+        is called when the session has it: what is asked of the session from then on finds it there."""
         session = await self._open(session_id)
         if session.asks_again:
             await session.let_go()
@@ -285,9 +287,12 @@ class Live:
         )
         try:
             if waiting.kind == "steer":
-                await session.steer(waiting)
+                session.slip_in(waiting)
             else:
                 session.submit(waiting)
+            in_line()
+            if waiting.kind == "steer":
+                await session.steer(waiting)
             return await asyncio.shield(waiting.answer)
         except asyncio.CancelledError:
             # Answered in the same moment: what runs now is somebody else's.

@@ -207,19 +207,25 @@ class LiveSession:
     def submit(self, waiting: Waiting) -> None:
         """Put a prompt in the line; it runs when its turn comes."""
         self.line.append(waiting)
+        self._go_on()
+
+    def _go_on(self) -> None:
         self._paused = False
         if self._driver is None:
             self._driver = asyncio.get_running_loop().create_task(self._drive(), name=f"session {self.row.id}")
 
+    def slip_in(self, waiting: Waiting) -> None:
+        """Put words for the running turn in the line, behind those that wait for it already."""
+        steers = sum(1 for other in self.line if other.kind == "steer")
+        self.line.insert(steers, waiting)
+
     async def steer(self, waiting: Waiting) -> None:
-        """Give words to the running turn. If it ends before they are read, they are the next prompt."""
-        self.line.insert(0, waiting)
+        """Give words that wait to the running turn. If it ends before they are read, they are the next prompt."""
         prepared = await prepare(waiting.blocks, self.workspace)
         if waiting not in self.line:
             return  # withdrawn, or its own turn has begun
         if self.turn is None:
-            self.line.remove(waiting)
-            self.submit(waiting)
+            self._go_on()
         else:
             waiting.take_back = self.turn.steer(prepared.content, lambda: self._was_read(waiting))
 
@@ -235,6 +241,8 @@ class LiveSession:
 
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. What waits in the line stays there, and waits for the user."""
+        while self._current is None and self.line and self._driver is not None and not self._paused:  # noqa: ASYNC110 (a turn of the loop)
+            await asyncio.sleep(0)  # it is about to begin
         current = self._current
         if current is None:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Usage
@@ -23,7 +23,11 @@ from pilotfish.lsp.mentions import Mentions
 from pilotfish.lsp.peer import Call
 from pilotfish.protocol import present, wire
 
+Done = TypeVar("Done")
 Handler = Callable[["Handlers", Any, Call], Awaitable[wire.Wire]]
+
+MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # on one page, whatever is asked for: there is a next one
+_CANCELLED = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
 
 
 class Handlers:
@@ -74,13 +78,13 @@ class Handlers:
 
     async def session_list(self, params: wire.SessionListParams, _: Call) -> wire.Wire:
         folder = _folder(params.workspace_folder)
-        listed = await self.live.list(folder, params.query, params.cursor, params.limit)
+        listed = await self.live.list(folder, params.query, params.cursor, min(params.limit, MAX_SESSIONS))
         return wire.SessionListResult(
             sessions=tuple(views.session(session) for session in listed.sessions), next_cursor=listed.next_cursor
         )
 
     async def session_load(self, params: wire.SessionLoadParams, _: Call) -> wire.Wire:
-        loaded = await self.live.load(params.session_id, params.before, params.limit)
+        loaded = await self.live.load(params.session_id, params.before, min(params.limit, MAX_ITEMS))
         self._face.told_plainly.add(params.session_id)
         return wire.SessionLoadResult(
             session=views.session(loaded.session),
@@ -113,11 +117,11 @@ class Handlers:
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
-    async def session_prompt(self, params: wire.PromptParams, call: Call) -> wire.Wire:
-        return await self.prompt(params, call.cancelled)
-
-    async def prompt(self, params: wire.PromptParams, cancelled: asyncio.Event) -> wire.PromptResult:
-        """Run a prompt, or the command it is. Once `cancelled`, the turn is stopped, and answered all the same."""
+    async def prompt(
+        self, params: wire.PromptParams, cancelled: asyncio.Event, in_line: Callable[[], None]
+    ) -> wire.PromptResult:
+        """Run a prompt, or the command it is. Once `cancelled`, it is stopped, and answered all the same. `in_line` is
+        called when what comes later finds the prompt in its session."""
         blocks: list[wire.ContentBlock] = list(params.prompt)
         first = blocks[0]
         if isinstance(first, wire.TextBlock) and (typed := slash.typed(first.text)) is not None:
@@ -125,7 +129,10 @@ class Handlers:
             if typed.name in own:
                 blocks[0] = wire.TextBlock(text=own[typed.name].expand(typed.arguments))
             elif (command := COMMANDS.get(typed.name)) is not None:
-                answer = await command(self, params.session_id, typed.arguments)
+                in_line()  # a command is in no line, and may take as long as a model does
+                answer = await _unless(cancelled, command(self, params.session_id, typed.arguments))
+                if answer is None:
+                    return views.outcome(_CANCELLED)
                 if isinstance(answer, wire.PromptResult):
                     return answer
                 blocks[0] = answer
@@ -135,6 +142,7 @@ class Handlers:
                 [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks],
                 params.prompt_id,
                 params.when_busy,
+                in_line,
             )
         )
         return views.outcome(await _stoppable(turn, cancelled))
@@ -144,12 +152,14 @@ class Handlers:
         return present.receipt(receipt) or wire.Receipt()
 
     async def session_undo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
-        await self._needs_trust(params)
+        if not params.dry_run:
+            await self.needs_trust(params.session_id)
         done = await self.live.undo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return views.reverted(done)
 
     async def session_redo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
-        await self._needs_trust(params)
+        if not params.dry_run:
+            await self.needs_trust(params.session_id)
         done = await self.live.redo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return views.reverted(done)
 
@@ -235,17 +245,16 @@ class Handlers:
         await self._must_exist(params.session_id)
         if self._mentions is None:
             self._mentions = Mentions(self.roots, self._documents, self._face.editor)
-        return await self._mentions.complete(params.query, params.limit)
+        return await self._mentions.complete(params.query, min(params.limit, MAX_MENTIONS))
 
     async def own_commands(self) -> Mapping[str, slash.Own]:
         """The user's own commands, and those of the folders that are trusted."""
         trusted = [root for root in self.roots if self.live.trusted(str(root))]
         return await asyncio.to_thread(slash.own_commands, trusted)
 
-    async def _needs_trust(self, params: wire.UndoParams) -> None:
+    async def needs_trust(self, session_id: str) -> None:
         """Nothing is changed in a folder that is not trusted, whoever asks."""
-        folder = (await self.live.session(params.session_id)).workspace_folder
-        if not params.dry_run and not self.live.trusted(folder):
+        if not self.live.trusted((await self.live.session(session_id)).workspace_folder):
             raise NotTrusted("The folder is not trusted: nothing may be changed there. Trust it first.")
 
     async def _must_exist(self, session_id: str | None) -> None:
@@ -297,6 +306,7 @@ class Handlers:
         return _reply(f"This session is in mode `{current}`. `/mode ask|plan|edit|auto` changes it.")
 
     async def say_undo(self, session_id: str, _arguments: str) -> wire.PromptResult:
+        await self.needs_trust(session_id)
         return _reply(undone_words(views.reverted(await self.live.undo(session_id)), "put back"))
 
     async def say_compact(self, session_id: str, _arguments: str) -> wire.PromptResult:
@@ -326,7 +336,6 @@ HANDLERS: Mapping[str, Handler] = {
     "pilotfish/session/fork": Handlers.session_fork,
     "pilotfish/session/export": Handlers.session_export,
     "pilotfish/session/configure": Handlers.session_configure,
-    "pilotfish/session/prompt": Handlers.session_prompt,
     "pilotfish/session/cancel": Handlers.session_cancel,
     "pilotfish/session/undo": Handlers.session_undo,
     "pilotfish/session/redo": Handlers.session_redo,
@@ -367,6 +376,19 @@ def undone_words(done: wire.UndoResult, verb: str) -> str:
     return words
 
 
+async def _unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
+    """What the work gives; None when it is cancelled first. It is over then."""
+    doing, stop = asyncio.ensure_future(work), asyncio.ensure_future(cancelled.wait())
+    try:
+        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
+        return None if doing.cancelled() else doing.result()
+    finally:
+        stop.cancel()
+
+
 async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) -> Outcome:
     """The end of a turn, that may be stopped meanwhile."""
     stop = asyncio.ensure_future(cancelled.wait())
@@ -378,7 +400,7 @@ async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) ->
             turn.cancel()
         return await turn
     except asyncio.CancelledError:
-        return Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
+        return _CANCELLED
     finally:
         stop.cancel()
 

@@ -63,6 +63,8 @@ class Plain:
         self._progresses = progresses
         self._current: dict[str | None, str] = {}
         self._running: dict[str, _Turn] = {}
+        self._coming: dict[asyncio.Event, str] = {}
+        """what stops a prompt that is not in its session's line yet → the session"""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, command: str, arguments: Sequence[Any], token: Any) -> Any:
@@ -92,6 +94,7 @@ class Plain:
         asked = _asked(arguments)
         session_id = asked.session_id or await self._session(new=asked.new)
         stop = asyncio.Event()
+        self._coming[stop] = session_id
         work = asyncio.get_running_loop().create_task(self._turn(session_id, asked.prompt, token, stop))
         self._tasks.add(work)
         work.add_done_callback(self._tasks.discard)
@@ -105,6 +108,9 @@ class Plain:
 
     async def cancel(self, arguments: Sequence[Any], _token: Any) -> Any:
         wanted = _words(arguments, "sessionId")
+        for stop, session_id in self._coming.items():
+            if wanted in (None, session_id):
+                stop.set()
         sessions = [wanted] if wanted else list(self._running)
         receipts = [present.receipt(await self._live.cancel(session_id, None)) for session_id in sessions]
         return [receipt.model_dump(mode="json", by_alias=True, exclude_none=True) for receipt in receipts if receipt]
@@ -119,10 +125,12 @@ class Plain:
 
     async def undo(self, arguments: Sequence[Any], _token: Any) -> Any:
         session_id = _words(arguments, "sessionId") or await self._session()
+        await self._handlers.needs_trust(session_id)
         return self._reverted(views.reverted(await self._live.undo(session_id)), "put back")
 
     async def redo(self, arguments: Sequence[Any], _token: Any) -> Any:
         session_id = _words(arguments, "sessionId") or await self._session()
+        await self._handlers.needs_trust(session_id)
         return self._reverted(views.reverted(await self._live.redo(session_id)), "put forward again")
 
     async def transcript(self, arguments: Sequence[Any], _token: Any) -> Any:
@@ -140,7 +148,7 @@ class Plain:
         try:
             self._running[session_id] = turn
             params = wire.PromptParams(session_id=session_id, prompt=tuple(prompt), when_busy="queue")
-            result = await self._handlers.prompt(params, turn.progress.cancelled)
+            result = await self._handlers.prompt(params, turn.progress.cancelled, lambda: self._in_line(stop))
             self._progresses.finish(turn.progress, _end_words(result))
             await self._answer(turn, result)
         except PilotfishError as error:
@@ -151,8 +159,12 @@ class Plain:
             self._progresses.finish(turn.progress, "failed")
             self._message(ERROR, "Pilotfish failed; its log says more.")
         finally:
+            self._in_line(stop)
             if self._running.get(session_id) is turn:
                 del self._running[session_id]
+
+    def _in_line(self, stop: asyncio.Event) -> None:
+        self._coming.pop(stop, None)
 
     async def _answer(self, turn: _Turn, result: wire.PromptResult) -> None:
         if result.session_id is not None:

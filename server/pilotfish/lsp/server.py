@@ -21,6 +21,7 @@ from pilotfish import __version__
 from pilotfish.errors import BadRequest, PilotfishError, RequestError
 from pilotfish.lsp import commands
 from pilotfish.lsp.approvals import Approvals, option_of
+from pilotfish.lsp.arrivals import Arrivals
 from pilotfish.lsp.boot import STARTED, Boot, memory_bytes
 from pilotfish.lsp.client import Client, read_client
 from pilotfish.lsp.documents import Documents, path_of
@@ -59,6 +60,7 @@ class Server:
         self._documents = Documents(boot.encoding)
         hello = self.client.hello
         self._world = World(hello.settings, self.client.roots, hello.trusted, self.client.problems)
+        self._arrivals = Arrivals()
         self._standard: asyncio.Task[Standard] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._lenses_due = False
@@ -121,13 +123,18 @@ class Server:
 
     async def _serve_ours(self, call: Call) -> wire.Wire:
         params = parse(call.method, call.params)
-        if call.method == "pilotfish/session/prompt":
+        if isinstance(params, wire.PromptParams):
+            return await self._prompt(params, call)
+        await self._arrivals.before(getattr(params, "session_id", None))
+        engine = await self._loader.engine()
+        return await engine.handlers.serve(params, call)
+
+    async def _prompt(self, params: wire.PromptParams, call: Call) -> wire.PromptResult:
+        async with self._arrivals.prompt(params.session_id) as in_line:
             engine = await self._loader.engine_unless(call.cancelled)
             if engine is None:
                 return wire.PromptResult(turn_id="", stop_reason="cancelled", usage=wire.Usage())
-        else:
-            engine = await self._loader.engine()
-        return await engine.handlers.serve(params, call)
+            return await engine.handlers.prompt(params, call.cancelled, in_line)
 
     async def _serve_standard(self, call: Call) -> Any:
         if self._standard is None:

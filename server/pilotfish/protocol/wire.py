@@ -702,7 +702,8 @@ class SessionListParams(Wire):
     query: str | None = None
     """searches titles and texts"""
     cursor: str | None = None
-    limit: int = Field(default=50, ge=1, le=500)
+    limit: int = Field(default=50, ge=1)
+    """at most 500 come on one page"""
 
 
 class SessionListResult(Wire):
@@ -718,7 +719,8 @@ class SessionLoadParams(Wire):
     session_id: str
     before: str | None = None
     """the id of the oldest item the client has"""
-    limit: int = Field(default=200, ge=1, le=2000)
+    limit: int = Field(default=200, ge=1)
+    """at most 2000 come on one page"""
 
 
 class SessionLoadResult(Wire):
@@ -755,7 +757,7 @@ class SessionExportParams(Wire):
     """The transcript as text."""
 
     session_id: str
-    format: Literal["markdown", "json"] = "markdown"
+    format: Literal["markdown", "json"]
 
 
 class SessionExportResult(Wire):
@@ -952,7 +954,8 @@ class MentionParams(Wire):
     """What stands behind the `@`."""
 
     query: str
-    limit: int = Field(default=20, ge=1, le=200)
+    limit: int = Field(default=20, ge=1)
+    """at most 200"""
     session_id: str | None = None
 
 

@@ -1,0 +1,94 @@
+"""Requests that come right behind a prompt mean that prompt, and a line keeps its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.support.provider import Gate, Reply, Text, say
+from tests.support.served import Rig, served
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WAITS = Reply(parts=(Text("one "), Gate(), Text("two")))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
+    folder = tmp_path_factory.mktemp("served") / "work"
+    folder.mkdir()
+    async with served(folder) as rig:
+        yield rig
+
+
+@pytest.fixture
+def rig(shared: Rig) -> Rig:
+    shared.client.forget()
+    shared.provider.gate.clear()
+    return shared
+
+
+async def waiting(rig: Rig, session: str) -> list[tuple[str, str]]:
+    listed = await rig.client.request("pilotfish/queue/list", {"sessionId": session})
+    return [(prompt["promptId"], prompt["kind"]) for prompt in listed["prompts"]]
+
+
+async def test_a_cancel_right_behind_a_prompt_stops_it(rig: Rig):
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("cancelled", WAITS))
+    receipt = await rig.client.request("pilotfish/session/cancel", {"sessionId": session})
+    result = await asyncio.wait_for(turn, 60)
+    assert (result.stop_reason, receipt["turnId"]) == ("cancelled", result.turn_id)
+
+
+async def test_a_load_right_behind_a_prompt_shows_a_busy_session(rig: Rig):
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("loaded", WAITS))
+    assert (await rig.client.load(session)).session.busy
+    rig.provider.release()
+    assert (await asyncio.wait_for(turn, 60)).stop_reason == "end_turn"
+
+
+async def test_of_two_prompts_sent_together_the_first_runs_and_the_second_is_refused(rig: Rig):
+    session = await rig.client.new_session()
+    own = rig.folder / ".pilotfish" / "commands"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "slowly.md").write_text(rig.script("first", say("done")))
+    first = rig.client.begin(session, "/slowly")  # its file is read first, which takes longer than no file
+    second = rig.client.begin(session, "second", whenBusy="queue")
+    await asyncio.wait_for(asyncio.gather(first, second), 60)
+    prompts = [item.prompt for item in (await rig.client.load(session)).items if item.kind == "prompt"]
+    assert ["#first#" in str(prompt) for prompt in prompts] == [True, False]
+
+
+async def test_prompts_sent_together_are_listed_at_once_steers_first_in_their_order(rig: Rig):
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("listed", WAITS, say("read")), promptId="first")
+    await rig.client.told("agent_message_chunk", session)
+    later = [
+        rig.client.begin(session, "queued", promptId="q", whenBusy="queue"),
+        rig.client.begin(session, "do this", promptId="s1", whenBusy="steer"),
+        rig.client.begin(session, "then that", promptId="s2", whenBusy="steer"),
+    ]
+    assert await waiting(rig, session) == [("s1", "steer"), ("s2", "steer"), ("q", "queue")]
+    rig.provider.release()
+    results = await asyncio.wait_for(asyncio.gather(turn, *later), 60)
+    assert [result.turn_id == results[0].turn_id for result in results] == [True, False, True, True]
+
+
+async def test_a_command_that_asks_the_model_can_be_cancelled(rig: Rig):
+    session = await rig.client.new_session()
+    for number in range(4):
+        await rig.client.prompt(session, rig.script(f"long{number}", say("word " * 2000)))
+    rig.scripts.add("long3", WAITS)  # the summary of it all
+    prompt: list[Any] = [{"type": "text", "text": "/compact"}]
+    seen = len(rig.provider.requests)
+    answer = rig.client.ask("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt}, key="compact")
+    await rig.provider.received(seen + 1)
+    rig.client.notify("$/cancelRequest", {"id": "compact"})
+    assert (await asyncio.wait_for(answer, 60))["stopReason"] == "cancelled"
+    assert "compaction" not in [item.kind for item in (await rig.client.load(session)).items]
+    assert (await rig.client.prompt(session, rig.script("on", say("on")))).stop_reason == "end_turn"
