@@ -268,6 +268,8 @@ export interface Notice {
   level: "info" | "warning" | "error";
   message: string;
   remedy?: string;
+  /** seconds until the provider is asked again; `session/retry` asks at once */
+  retryAfter?: number;
 }
 
 /** The session's own fields changed (title, model, mode …). */
@@ -409,6 +411,7 @@ export interface TurnEndItem {
   receipt?: Receipt;
   /** the turn's files were put back */
   undone: boolean;
+  at?: string;
 }
 
 export type Item = PromptItem | MessageItem | ThoughtItem | CallItem | PlanItem | NoticeItem | CompactionItem | FileChangeItem | TurnEndItem;
@@ -755,6 +758,12 @@ export interface SecretSetParams {
   key: string;
 }
 
+/** Dollars for a million tokens, as far as a table knows them. */
+export interface Price {
+  input: number;
+  output: number;
+}
+
 /** A model one could choose. */
 export interface Model {
   id: string;
@@ -764,6 +773,7 @@ export interface Model {
   /** why it is not available, and what to do */
   reason?: string;
   contextWindow?: number;
+  price?: Price;
 }
 
 /** What is available, and why the rest is not. */
@@ -1083,6 +1093,8 @@ export interface ClientRequests {
   "pilotfish/session/prompt": { params: PromptParams; result: PromptResult };
   /** Stop a turn, or one call. */
   "pilotfish/session/cancel": { params: CancelParams; result: Receipt };
+  /** Ask the provider again now, without the rest of a wait. */
+  "pilotfish/session/retry": { params: SessionParams; result: Empty };
   /** Put back the files a turn changed. */
   "pilotfish/session/undo": { params: UndoParams; result: UndoResult };
   /** Put them forward again. */

@@ -102,7 +102,7 @@ def test_a_turn_reads_as_its_items_in_order() -> None:
         NoticeItem(id="notice.17", turn_id="t1", level="info", message="note"),
         CompactionItem(id="compaction.18", turn_id="t1", before=9, after=1, summary="so far"),
         MessageItem(id="m4.0", turn_id="t1", text="done"),
-        TurnEndItem(id="t1.end", turn_id="t1", stop_reason="end_turn", usage=Usage(), undone=True),
+        TurnEndItem(id="t1.end", turn_id="t1", stop_reason="end_turn", usage=Usage(), undone=True, timestamp=2.0),
     ]
 
 

@@ -260,6 +260,7 @@ def test_only_the_configured_provider_is_imported(model: str, absent: list[str])
     code = f"""
 import asyncio, sys
 from pilotfish.engine import models
+from pilotfish.engine.catalogue import Price
 from pilotfish.settings import Settings
 async def main():
     models.resolve({model!r}, Settings(model={model!r}), {{"openai": "k", "anthropic": "k"}})
@@ -305,6 +306,14 @@ async def test_newest_first_and_nothing_that_cannot_be_an_agent() -> None:
     names = [model.label for model in await models.available(Settings(), {"openai": KEY}) if model.provider == "OpenAI"]
     assert names[0].startswith("gpt-6.1")
     assert not [name for name in names if "audio" in name or "2025" in name or "search" in name]
+
+
+async def test_what_a_model_costs_is_told_where_a_table_knows_it() -> None:
+    found = await listed(Settings(), {"openai": KEY})
+    assert found["openai:gpt-5.5"].price == catalogue.Price(input=5.0, output=30.0)
+    assert (found["demo"].price, found["openai:gpt-5.5"].context_window) == (None, 1_000_000)
+    elsewhere = await listed(Settings(model="openai:gpt-x", base_url="http://127.0.0.1:9"), {"openai": KEY})
+    assert elsewhere["openai:gpt-x"].price is None
 
 
 @pytest.mark.parametrize(

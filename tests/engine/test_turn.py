@@ -12,7 +12,7 @@ from tests.support.provider import Gate, Text, call, calls, fails, say
 from tests.support.provider_script import Call, Reply
 
 from pilotfish.core.items import MessageItem, ThoughtItem
-from pilotfish.core.records import FileChangeRecord, TurnEndRecord
+from pilotfish.core.records import FileChangeRecord, NoticeRecord, TurnEndRecord
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.errors import SessionBusy
 
@@ -279,6 +279,19 @@ async def test_what_may_pass_is_tried_again_and_said(tmp_path: Path, dialect: Di
         assert (await turn.prompt("go")).stop_reason == "end_turn"
         assert len(turn.provider.requests) == 2
         assert [notice.rpartition("Retrying in")[1] for notice in turn.notices()] == ["Retrying in"]
+        turn.check_laws()
+
+
+async def test_the_rest_of_a_wait_is_not_waited_for_when_someone_is_in_a_hurry(tmp_path: Path) -> None:
+    async with rig(tmp_path, fails("rate_limit", retry_after=50), say("fine")) as turn:
+        prompt = asyncio.create_task(turn.prompt("go"))
+        while not turn.notices():
+            await asyncio.sleep(0.01)
+        told = [told.record.retry_after for told in turn.told if isinstance(told.record, NoticeRecord)]
+        await turn.live.retry(turn.session_id)
+        assert (await asyncio.wait_for(prompt, 30)).stop_reason == "end_turn"
+        assert (told, len(turn.provider.requests)) == ([50.0], 2)
+        await turn.live.retry(turn.session_id)  # nobody waits: nothing happens
         turn.check_laws()
 
 

@@ -132,7 +132,7 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
     await say_it("mention/complete", query="greet")
     client.notify("pilotfish/trust/changed", {"trusted": True})
     kept["pilotfish/trust/changed"] = {"params": {"trusted": True}}
-    await _overflow(rig, session)
+    await _overflow(rig, session, say_it)
     return {"methods": {**kept, **_of_server(client)}, "updates": _updates(client)}
 
 
@@ -162,14 +162,22 @@ async def _questions(rig: Rig, say_it: Any) -> None:
     await stopped
 
 
-async def _overflow(rig: Rig, session: str) -> None:
-    """A context that is full is compacted; a limit that passes is told."""
+async def _overflow(rig: Rig, session: str, say_it: Any) -> None:
+    """A context that is full is compacted; a limit that passes is told, and need not be waited for."""
     for number in range(4):
         await rig.client.prompt(session, rig.script(f"fill{number}", say("More and more words. " * 30)))
     await rig.client.prompt(
         session, rig.script("full", fails("context"), say("They mended a greeting."), say("Going on."))
     )
-    await rig.client.prompt(session, rig.script("limit", fails("rate_limit", retry_after=0.05), say("There.")))
+    told = len(_notices(rig.client))
+    limited = rig.client.begin(session, rig.script("limit", fails("rate_limit", retry_after=18), say("There.")))
+    await rig.client.until(lambda: len(_notices(rig.client)) > told)
+    await say_it("session/retry", sessionId=session)
+    await limited
+
+
+def _notices(client: Client) -> list[Any]:
+    return [told for told in client.of("pilotfish/session/update") if told["update"]["kind"] == "notice"]
 
 
 def _of_server(client: Client) -> dict[str, Any]:

@@ -110,8 +110,8 @@ TOLD: list[tuple[records.Record, dict[str, Any] | None]] = [
         {"kind": "usage", "usage": USAGE_JSON, "contextUsed": 10, "contextWindow": 20},
     ),
     (
-        records.NoticeRecord(turn_id="t", level="info", message="m", timestamp=1.0, remedy="r"),
-        {"kind": "notice", "level": "info", "message": "m", "remedy": "r"},
+        records.NoticeRecord(turn_id="t", level="info", message="m", timestamp=1.0, remedy="r", retry_after=2.5),
+        {"kind": "notice", "level": "info", "message": "m", "remedy": "r", "retryAfter": 2.5},
     ),
     (
         records.SessionRecord(turn_id="", title="", model="m", mode="ask"),
@@ -152,9 +152,17 @@ ITEMS: list[tuple[items.Item, dict[str, Any]]] = [
     ),
     (
         items.TurnEndItem(
-            id="i", turn_id="t", seq=1, stop_reason="failed", usage=USAGE, error=FAILURE, receipt=RECEIPT, undone=True
+            id="i",
+            turn_id="t",
+            seq=1,
+            stop_reason="failed",
+            usage=USAGE,
+            error=FAILURE,
+            receipt=RECEIPT,
+            undone=True,
+            timestamp=1.0,
         ),
-        {"kind": "turn_end", "undone": True, **END_JSON},
+        {"kind": "turn_end", "undone": True, "at": "1970-01-01T00:00:01.000Z", **END_JSON},
     ),
 ]
 

@@ -107,6 +107,7 @@ class TurnEndItem(_Item):
     receipt: Receipt | None = None
     undone: bool = False
     """its files were put back"""
+    timestamp: float | None = None
     kind: Literal["turn_end"] = "turn_end"
 
 

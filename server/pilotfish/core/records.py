@@ -226,6 +226,8 @@ class NoticeRecord:
     message: str
     timestamp: float
     remedy: str | None = None
+    retry_after: float | None = None
+    """seconds until it is tried again"""
     type: Literal["notice"] = "notice"
 
 

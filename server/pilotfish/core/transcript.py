@@ -172,6 +172,7 @@ class _Transcript:
                         usage=record.usage,
                         error=record.error,
                         receipt=record.receipt,
+                        timestamp=record.timestamp,
                     )
                 )
             case UndoRecord():

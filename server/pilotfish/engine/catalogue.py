@@ -8,10 +8,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx2
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import TieredPrices
 from pydantic_ai._genai_prices import lookup_context_window
 from pydantic_ai.models import known_model_names
 
@@ -28,6 +31,14 @@ _NO_AGENT = re.compile(r"audio|image|search|research|computer-use|embed|realtime
 _VERSION = re.compile(r"\d+(?:[.-]\d+)?")
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Available:
     """A model a user may choose, and if not, why not."""
@@ -38,6 +49,7 @@ class Available:
     available: bool
     reason: str | None = None
     context_window: int | None = None
+    price: Price | None = None
 
 
 DEMO = Available(
@@ -92,6 +104,7 @@ def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) ->
         available=why is None,
         reason=why,
         context_window=settings.context_window or _window(settings.model),
+        price=None if settings.base_url else _price(settings.model),
     )
 
 
@@ -109,6 +122,7 @@ def _hosted(secrets: Mapping[str, str]) -> Iterator[Available]:
                 available=why is None,
                 reason=why,
                 context_window=_window(name) if why is None else None,
+                price=_price(name) if why is None else None,
             )
 
 
@@ -131,6 +145,22 @@ def _window(name: str) -> int | None:
     """From the library's tables, which need no provider's SDK."""
     prefix, _, model = name.rpartition(":")
     return lookup_context_window(model, provider_name=prefix.removesuffix("-chat") or None)
+
+
+def _price(name: str) -> Price | None:
+    """From the same tables: what the first tokens cost; long prompts may cost more."""
+    prefix, _, model = name.rpartition(":")
+    try:
+        _, known = get_snapshot().find_provider_model(
+            model, provider=None, provider_id=prefix.removesuffix("-chat") or None, provider_api_url=None
+        )
+    except LookupError:
+        return None
+    prices = known.get_prices(datetime.now(UTC))
+    each = [
+        price.base if isinstance(price, TieredPrices) else price for price in (prices.input_mtok, prices.output_mtok)
+    ]
+    return None if each[0] is None or each[1] is None else Price(float(each[0]), float(each[1]))
 
 
 async def _local(settings: Settings, secrets: Mapping[str, str]) -> tuple[Available, ...]:

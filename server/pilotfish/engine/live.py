@@ -318,6 +318,12 @@ class Live:
             return Receipt(took_ms=round((self.clock() - began) * 1000))
         return outcome.receipt
 
+    async def retry(self, session_id: str) -> None:
+        """The rest of a wait before the next try is not waited for; nothing to do when nobody waits."""
+        session = await self._open(session_id)
+        if session.turn is not None:
+            session.turn.hurry()
+
     async def queue(self, session_id: str) -> tuple[Waiting, ...]:
         return tuple((await self._open(session_id)).line)
 

@@ -150,6 +150,7 @@ class RequestOrchestrator:
         self._token = CancellationToken()
         self._running: asyncio.Task[None] | None = None
         self._cancelled_at: float | None = None
+        self._hurried = False
         self._message_id = ""
         self._call_ids: dict[int, str] = {}
         self._unrecorded: set[str] = set()
@@ -220,6 +221,10 @@ class RequestOrchestrator:
             if self._running is not None:
                 self._running.cancel()
 
+    def hurry(self) -> None:
+        """Try again now, if the next try is being waited for."""
+        self._hurried = True
+
     @property
     def token(self) -> CancellationToken:
         return self._token
@@ -274,7 +279,8 @@ class RequestOrchestrator:
                 wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
                 if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
                     raise
-                self.notice("warning", f"{problem} Retrying in {wait:.0f} s.", problem.remedy)
+                said = f"{problem} Retrying in {wait:.0f} s."
+                self.notice("warning", said, problem.remedy, retry_after=round(wait, 1))
                 self._close_open("the provider's answer broke off")
                 if not await self._pause(wait):
                     return "cancelled"
@@ -536,9 +542,23 @@ class RequestOrchestrator:
     def show_plan(self, entries: Sequence[PlanEntry]) -> None:
         self.emit(PlanRecord(turn_id=self.turn_id, entries=tuple(entries), timestamp=self.clock()))
 
-    def notice(self, level: Literal["info", "warning", "error"], message: str, remedy: str | None = None) -> None:
+    def notice(
+        self,
+        level: Literal["info", "warning", "error"],
+        message: str,
+        remedy: str | None = None,
+        *,
+        retry_after: float | None = None,
+    ) -> None:
         self.emit(
-            NoticeRecord(turn_id=self.turn_id, level=level, message=message, remedy=remedy, timestamp=self.clock())
+            NoticeRecord(
+                turn_id=self.turn_id,
+                level=level,
+                message=message,
+                remedy=remedy,
+                retry_after=retry_after,
+                timestamp=self.clock(),
+            )
         )
 
     async def changed(self, call_id: str, change: FileChange) -> None:
@@ -739,9 +759,10 @@ class RequestOrchestrator:
         )
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait; False when the turn was cancelled meanwhile."""
+        """Wait, or until someone is in a hurry; False when the turn was cancelled meanwhile."""
+        self._hurried = False
         end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end:
+        while asyncio.get_running_loop().time() < end and not self._hurried:
             if self._cancelled_at is not None:
                 return False
             await asyncio.sleep(min(0.05, seconds))

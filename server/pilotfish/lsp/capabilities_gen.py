@@ -17,11 +17,12 @@ _ANSWER = (
     b'tions":true},"fileOperations":{}},"experimental":{"pilotfish":{"protocolVersion":1,"version":"0.1.0"'
     b',"methods":["pilotfish/session/new","pilotfish/session/list","pilotfish/session/load","pilotfish/ses'
     b'sion/rename","pilotfish/session/delete","pilotfish/session/fork","pilotfish/session/export","pilotfi'
-    b'sh/session/configure","pilotfish/session/prompt","pilotfish/session/cancel","pilotfish/session/undo"'
-    b',"pilotfish/session/redo","pilotfish/queue/list","pilotfish/queue/remove","pilotfish/approval/list",'
-    b'"pilotfish/approval/answer","pilotfish/rule/list","pilotfish/rule/add","pilotfish/rule/remove","pilo'
-    b'tfish/secret/set","pilotfish/model/list","pilotfish/command/list","pilotfish/mention/complete","pilo'
-    b'tfish/status","pilotfish/trust/changed"]}}},"serverInfo":{"name":"pilotfish","version":"0.1.0"}}'
+    b'sh/session/configure","pilotfish/session/prompt","pilotfish/session/cancel","pilotfish/session/retry'
+    b'","pilotfish/session/undo","pilotfish/session/redo","pilotfish/queue/list","pilotfish/queue/remove",'
+    b'"pilotfish/approval/list","pilotfish/approval/answer","pilotfish/rule/list","pilotfish/rule/add","pi'
+    b'lotfish/rule/remove","pilotfish/secret/set","pilotfish/model/list","pilotfish/command/list","pilotfi'
+    b'sh/mention/complete","pilotfish/status","pilotfish/trust/changed"]}}},"serverInfo":{"name":"pilotfis'
+    b'h","version":"0.1.0"}}'
 )
 
 

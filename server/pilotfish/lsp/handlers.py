@@ -151,6 +151,10 @@ class Handlers:
         receipt = await self.live.cancel(params.session_id, params.tool_call_id)
         return present.receipt(receipt) or wire.Receipt()
 
+    async def session_retry(self, params: wire.SessionParams, _: Call) -> wire.Wire:
+        await self.live.retry(params.session_id)
+        return wire.Empty()
+
     async def session_undo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
         if not params.dry_run:
             await self.needs_trust(params.session_id)
@@ -232,6 +236,7 @@ class Handlers:
                     available=model.available,
                     reason=model.reason,
                     context_window=model.context_window,
+                    price=model.price and wire.Price(input=model.price.input, output=model.price.output),
                 )
                 for model in await self.live.models()
             ),
@@ -337,6 +342,7 @@ HANDLERS: Mapping[str, Handler] = {
     "pilotfish/session/export": Handlers.session_export,
     "pilotfish/session/configure": Handlers.session_configure,
     "pilotfish/session/cancel": Handlers.session_cancel,
+    "pilotfish/session/retry": Handlers.session_retry,
     "pilotfish/session/undo": Handlers.session_undo,
     "pilotfish/session/redo": Handlers.session_redo,
     "pilotfish/queue/list": Handlers.queue_list,

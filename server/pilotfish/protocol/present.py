@@ -45,7 +45,9 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
                 context_window=record.context_window,
             )
         case records.NoticeRecord():
-            return wire.Notice(level=record.level, message=record.message, remedy=record.remedy)
+            return wire.Notice(
+                level=record.level, message=record.message, remedy=record.remedy, retry_after=record.retry_after
+            )
         case records.CompactionRecord():
             return wire.Compaction(before=record.before, after=record.after, summary=record.summary)
         case records.SessionRecord():
@@ -124,6 +126,7 @@ def item(item: core_items.Item) -> wire.Item:
                 error=failure(item.error),
                 receipt=receipt(item.receipt),
                 undone=item.undone,
+                at=moment(item.timestamp),
             )
         case _:
             assert_never(item)

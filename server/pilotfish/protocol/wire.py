@@ -368,6 +368,8 @@ class Notice(Wire):
     level: Literal["info", "warning", "error"]
     message: str
     remedy: str | None = None
+    retry_after: float | None = None
+    """seconds until the provider is asked again; `session/retry` asks at once"""
 
 
 class SessionInfo(Wire):
@@ -506,6 +508,7 @@ class TurnEndItem(ItemBase):
     receipt: Receipt | None = None
     undone: bool = False
     """the turn's files were put back"""
+    at: str | None = None
 
 
 Item = Annotated[
@@ -916,6 +919,13 @@ class SecretSetParams(Wire):
     key: str
 
 
+class Price(Wire):
+    """Dollars for a million tokens, as far as a table knows them."""
+
+    input: float
+    output: float
+
+
 class Model(Wire):
     """A model one could choose."""
 
@@ -926,6 +936,7 @@ class Model(Wire):
     reason: str | None = None
     """why it is not available, and what to do"""
     context_window: int | None = None
+    price: Price | None = None
 
 
 class ModelListResult(Wire):
@@ -1210,6 +1221,7 @@ _ROWS: tuple[Method, ...] = (
     Method("session/configure", "client", SessionConfigureParams, SessionResult, "Another model or mode."),
     Method("session/prompt", "client", PromptParams, PromptResult, "Run a turn; answered when it has ended."),
     Method("session/cancel", "client", CancelParams, Receipt, "Stop a turn, or one call."),
+    Method("session/retry", "client", SessionParams, Empty, "Ask the provider again now, without the rest of a wait."),
     Method("session/undo", "client", UndoParams, UndoResult, "Put back the files a turn changed."),
     Method("session/redo", "client", UndoParams, UndoResult, "Put them forward again."),
     Method("queue/list", "client", SessionParams, QueueListResult, "Prompts that wait."),
