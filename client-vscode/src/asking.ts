@@ -1,7 +1,7 @@
 /** Prompts that begin elsewhere than in the chat: in the editor, at a light bulb, from the palette. */
 
 import * as vscode from 'vscode';
-import { blockChip, documentChip, problemChips, selectionChip } from './attach.ts';
+import { composed, documentChip, problemChips, selectionChip } from './attach.ts';
 import { lastPrompt } from './fork.ts';
 import type { ChatDraft } from './protocol.gen.ts';
 import type { Rooms } from './rooms.ts';
@@ -11,23 +11,14 @@ export async function openChat({ view }: Rooms, draft: ChatDraft | undefined): P
     await view.tell({ type: 'focus' });
     return;
   }
-  const words = draft.prompt.find((block) => block.type === 'text');
-  const chips = draft.prompt.filter((block) => block !== words).map(blockChip);
-  await view.tell({
-    type: 'compose',
-    text: words?.type === 'text' ? words.text : '',
-    chips,
-    send: draft.send ?? false,
-  });
+  await view.tell({ type: 'compose', ...composed(draft.prompt), send: draft.send ?? false });
 }
 
 export async function retry({ chat, connection, view }: Rooms): Promise<void> {
   if (!chat.session) return;
   const last = await lastPrompt(connection, chat.session.id);
   if (!last) return;
-  const words = last.prompt.find((block) => block.type === 'text');
-  const chips = last.prompt.filter((block) => block !== words).map(blockChip);
-  await view.tell({ type: 'compose', text: words?.type === 'text' ? words.text : '', chips, send: true });
+  await view.tell({ type: 'compose', ...composed(last.prompt), send: true });
 }
 
 export async function explain({ view }: Rooms): Promise<void> {

@@ -60,8 +60,13 @@ export function problemChips(uri: vscode.Uri, diagnostics: readonly vscode.Diagn
   }));
 }
 
-/** A part of a prompt that was sent before, as an attachment again. */
-export function blockChip(block: ContentBlock, index: number): Chip {
+/** A prompt that was sent before, as it stood in the composer. */
+export function composed(prompt: readonly ContentBlock[]): { text: string; chips: readonly Chip[] } {
+  const words = prompt.find((block) => block.type === 'text');
+  return { text: words?.text ?? '', chips: prompt.filter((block) => block !== words).map(blockChip) };
+}
+
+function blockChip(block: ContentBlock, index: number): Chip {
   switch (block.type) {
     case 'resource': {
       const name = vscode.workspace.asRelativePath(vscode.Uri.parse(block.uri));

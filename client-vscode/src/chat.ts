@@ -4,19 +4,19 @@ import * as vscode from 'vscode';
 import type { FromView, ModelState, NewRule } from '../webview/messages.ts';
 import type { Approvals } from './approvals.ts';
 import { Asks } from './asks.ts';
-import { blockChip } from './attach.ts';
+import { composed } from './attach.ts';
+import { Batch } from './batch.ts';
 import type { Connection } from './connection.ts';
 import type { Drafts } from './drafts.ts';
 import { codeOf, messageOf } from './errors.ts';
-import { forkBefore, undoTurns } from './fork.ts';
+import { forkBefore } from './fork.ts';
 import { ErrorCode, type Mode, type Session, type UpdateParams } from './protocol.gen.ts';
 import { Queue } from './queue.ts';
 import type { Server } from './server.ts';
 import { type Sessions, workspaceFolder } from './sessions.ts';
+import { undoTurn, undoTurns } from './undo.ts';
 import { type View, words } from './view.ts';
 
-/** Updates go to the view this often, in ms: it paints once a frame anyway. */
-const BATCH = 50;
 const PAGE = 200;
 const RECENT = 5;
 const CURRENT = 'pilotfish.session';
@@ -25,8 +25,7 @@ const CURRENT = 'pilotfish.session';
 export type Elsewhere = (message: FromView) => Promise<void>;
 
 export class Chat implements vscode.Disposable {
-  private batch: UpdateParams[] = [];
-  private timer: NodeJS.Timeout | undefined;
+  private readonly batch: Batch;
   private readonly asks: Asks;
   private readonly queue: Queue;
   private readonly moved = new vscode.EventEmitter<void>();
@@ -50,6 +49,7 @@ export class Chat implements vscode.Disposable {
     private readonly elsewhere: Elsewhere,
   ) {
     this.mode = vscode.workspace.getConfiguration('pilotfish').get<Mode>('mode', 'ask');
+    this.batch = new Batch(view);
     this.asks = new Asks(connection, view, async (sessionId) => {
       if (sessionId !== this.session?.id) await this.open(sessionId);
       await view.reveal(true);
@@ -57,6 +57,7 @@ export class Chat implements vscode.Disposable {
     this.queue = new Queue(
       connection,
       view,
+      this.batch,
       drafts,
       () => this.session,
       (error) => this.failed(error),
@@ -80,7 +81,7 @@ export class Chat implements vscode.Disposable {
   }
 
   dispose(): void {
-    clearTimeout(this.timer);
+    this.batch.dispose();
     this.asks.dispose();
     this.moved.dispose();
   }
@@ -92,7 +93,7 @@ export class Chat implements vscode.Disposable {
   }
 
   async open(sessionId: string | null): Promise<void> {
-    this.flush();
+    this.batch.flush();
     this.view.post({ type: 'opening', sessionId, draft: this.drafts.get(sessionId), mode: this.mode });
     if (sessionId === null) {
       this.become(null);
@@ -144,22 +145,11 @@ export class Chat implements vscode.Disposable {
     if (this.session) await this.connection.request('pilotfish/session/cancel', { sessionId: this.session.id });
   }
 
-  /** Files of a turn put back or forward. A conflict is shown before anything is changed. */
   async undo(turnId: string | undefined, direction: 'undo' | 'redo', rest: boolean): Promise<void> {
     if (!this.session) return;
-    const method = direction === 'undo' ? 'pilotfish/session/undo' : 'pilotfish/session/redo';
-    const params = { sessionId: this.session.id, ...(turnId !== undefined && { turnId }) };
-    try {
-      const tried = await this.connection.request(method, { ...params, dryRun: true });
-      const blocked = tried.refused.length > 0 && !rest;
-      const result = blocked ? { ...tried, changes: [] } : await this.connection.request(method, params);
-      const id = turnId ?? result.turnId ?? tried.turnId;
-      if (id !== undefined) this.view.post({ type: 'undone', turnId: id, direction, result });
-      else await this.open(this.session.id);
-    } catch (error) {
-      if (turnId === undefined) throw error;
-      this.view.post({ type: 'undoFailed', turnId, message: messageOf(error) });
-    }
+    const told = await undoTurn(this.connection, this.session.id, turnId, direction, rest);
+    if (told) this.view.post(told);
+    else await this.open(this.session.id);
   }
 
   private async receive(message: FromView): Promise<void> {
@@ -179,6 +169,9 @@ export class Chat implements vscode.Disposable {
         return;
       case 'forceStop':
         await this.server.restart();
+        return;
+      case 'retryNow':
+        if (sessionId) await this.connection.request('pilotfish/session/retry', { sessionId });
         return;
       case 'stopCall':
         if (sessionId)
@@ -229,6 +222,10 @@ export class Chat implements vscode.Disposable {
       }
       case 'withdraw':
         await this.queue.withdraw(message.promptId);
+        return;
+      case 'editQueued':
+        await this.queue.withdraw(message.promptId);
+        this.view.post({ type: 'compose', ...composed(message.prompt), send: false });
         return;
       case 'steer':
         await this.queue.steer(message.promptId);
@@ -282,7 +279,7 @@ export class Chat implements vscode.Disposable {
       this.queue.left(promptId);
       this.drafts.taken(promptId);
       if (this.session?.id !== session.id) return;
-      this.flush();
+      this.batch.flush();
       this.view.post({ type: 'answered', promptId, result });
       if (result.sessionId !== undefined) await this.open(result.sessionId);
       else if (result.reply !== undefined) await this.refreshSession(session.id);
@@ -330,13 +327,7 @@ export class Chat implements vscode.Disposable {
     }
     const copy = await forkBefore(this.connection, session, message.turnId);
     await this.open(copy.id);
-    const text = message.prompt.find((block) => block.type === 'text');
-    this.view.post({
-      type: 'compose',
-      text: text?.type === 'text' ? text.text : '',
-      chips: message.prompt.filter((block) => block !== text).map(blockChip),
-      send: true,
-    });
+    this.view.post({ type: 'compose', ...composed(message.prompt), send: true });
   }
 
   private async tellCommands(): Promise<void> {
@@ -369,15 +360,6 @@ export class Chat implements vscode.Disposable {
     // A new step may have read what was steered.
     if (update.kind === 'state' || update.kind === 'turn_started') this.queue.refresh();
     this.batch.push(params);
-    this.timer ??= setTimeout(() => this.flush(), BATCH);
-  }
-
-  private flush(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-    const updates = this.batch;
-    this.batch = [];
-    if (updates.length > 0) this.view.post({ type: 'updates', updates, at: Date.now() });
   }
 
   private become(session: Session | null): void {

@@ -1,7 +1,6 @@
 /** Edit and resend: a copy of a session that ends right before one of its turns. */
 
 import type { Connection } from './connection.ts';
-import { messageOf } from './errors.ts';
 import type { Item, PromptItem, Session } from './protocol.gen.ts';
 
 const PAGE = 500;
@@ -18,20 +17,6 @@ export async function forkBefore(connection: Connection, session: Session, turnI
     ...(session.workspaceFolder !== null && { workspaceFolder: session.workspaceFolder }),
   });
   return fresh.session;
-}
-
-/** The files of these turns as they were before, the newest turn first. A turn that changed none is passed over. */
-export async function undoTurns(
-  connection: Connection,
-  sessionId: string,
-  turnIds: readonly string[],
-  said: (words: string) => void,
-): Promise<void> {
-  for (const turnId of turnIds.toReversed()) {
-    await connection
-      .request('pilotfish/session/undo', { sessionId, turnId })
-      .catch((error) => said(`undo ${turnId}: ${messageOf(error)}`));
-  }
 }
 
 /** The prompt of the newest turn, however far above the end it stands. */

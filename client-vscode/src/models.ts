@@ -142,6 +142,7 @@ export class Models {
     const facts = [
       model.provider,
       model.contextWindow && count(model.contextWindow),
+      model.price && `$${model.price.input}/$${model.price.output}`,
       model.id === inUse && vscode.l10n.t('in use'),
     ].filter(Boolean);
     const icon = model.id === inUse ? '$(check) ' : model.available ? '' : '$(key) ';

@@ -1,5 +1,6 @@
 /** Prompts that wait: for the end of the running turn, or, steered, for its next step. */
 
+import type { Batch } from './batch.ts';
 import type { Connection } from './connection.ts';
 import type { Drafts } from './drafts.ts';
 import type { QueuedPrompt, Session } from './protocol.gen.ts';
@@ -11,7 +12,8 @@ export class Queue {
 
   constructor(
     private readonly connection: Connection,
-    private readonly view: View,
+    private readonly view: Pick<View, 'post'>,
+    private readonly batch: Batch,
     private readonly drafts: Drafts,
     private readonly session: () => Session | null,
     private readonly failed: (error: unknown) => void,
@@ -46,6 +48,8 @@ export class Queue {
       this.drafts.taken(promptId);
       this.unseen.delete(promptId);
     }
+    // What was steered is read where a step begins: the view must have heard of the step.
+    this.batch.flush();
     this.view.post({ type: 'queue', sessionId: session.id, prompts: [...prompts, ...this.unseen.values()] });
   }
 

@@ -1,6 +1,6 @@
 /** What the user does: shown here at once, carried out by the host. */
 
-import type { ContentBlock, OptionId } from '../src/protocol.gen.ts';
+import type { ContentBlock, OptionId, QueuedPrompt } from '../src/protocol.gen.ts';
 import type { Draft, NewRule } from './messages.ts';
 import { isBusy, type Turn } from './state.ts';
 import { dispatch, newId, post, state } from './store.ts';
@@ -38,6 +38,18 @@ export function carryOn(): void {
 export function withdraw(promptId: string): void {
   dispatch({ type: 'withdrawn', promptId });
   post({ type: 'withdraw', promptId });
+}
+
+/** A prompt out of the line and into the composer, with everything that is attached to it. */
+export function editQueued({ promptId, prompt }: QueuedPrompt): void {
+  dispatch({ type: 'withdrawn', promptId });
+  post({ type: 'editQueued', promptId, prompt });
+}
+
+/** The rest of the wait before the server's next try is not waited for. */
+export function retryNow(turnId: string): void {
+  dispatch({ type: 'retrying', turnId });
+  post({ type: 'retryNow' });
 }
 
 /** A prompt of the line, handed over at the running turn's next step instead. */

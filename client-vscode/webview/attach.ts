@@ -1,6 +1,6 @@
 /** Things pasted or dropped become chips. */
 
-import { addChips, editDraft, isLongPaste } from './draft.ts';
+import { addChips, addToDraft, isLongPaste } from './draft.ts';
 import { l10n } from './l10n.ts';
 import type { Chip } from './messages.ts';
 import { newId, post } from './store.ts';
@@ -42,7 +42,7 @@ export async function dropChips(event: DragEvent): Promise<void> {
     return;
   }
   const text = data.getData('text/plain');
-  if (text) editDraft({ text });
+  if (text) addToDraft(text, []);
 }
 
 async function imageChip(file: File): Promise<Chip | undefined> {

@@ -47,6 +47,16 @@ export function setDraft(next: Draft): void {
   draftSet.value += 1;
 }
 
+/** Beside what stands there already: nobody's words are replaced by a press of a button. */
+export function addToDraft(text: string, chips: readonly Chip[]): void {
+  const now = draft.value;
+  const words = [now.text.trimEnd(), text].filter((part) => part !== '').join('\n');
+  const present = new Set(now.chips.map((chip) => chip.id));
+  const all = [...now.chips, ...chips.filter((chip) => !present.has(chip.id))];
+  setDraft({ ...now, text: words, chips: all, caret: words.length });
+  editDraft({});
+}
+
 export function saveDraft(): void {
   clearTimeout(timer);
   timer = undefined;

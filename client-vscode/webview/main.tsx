@@ -2,7 +2,18 @@
 
 import { options, render } from 'preact';
 import { send } from './actions.ts';
-import { addChips, draft, editDraft, isByHand, isEmpty, promptOf, saveDraft, setDraft, settleDraft } from './draft.ts';
+import {
+  addChips,
+  addToDraft,
+  draft,
+  editDraft,
+  isByHand,
+  isEmpty,
+  promptOf,
+  saveDraft,
+  setDraft,
+  settleDraft,
+} from './draft.ts';
 import { l10n } from './l10n.ts';
 import { EMPTY_DRAFT, type ToView } from './messages.ts';
 import { dispatch, post, state } from './store.ts';
@@ -62,21 +73,13 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
 });
 
 function compose(message: Extract<ToView, { type: 'compose' }>): void {
-  const next = { text: message.text, chips: message.chips, caret: message.text.length };
+  const { text, chips } = message;
   if (message.send) {
+    const next = { text, chips, caret: text.length };
     send(promptOf(next), next, 'queue');
     return;
   }
-  setDraft(
-    isEmpty(draft.value)
-      ? next
-      : {
-          ...next,
-          text: `${draft.value.text}\n${message.text}`.trim(),
-          chips: [...draft.value.chips, ...message.chips],
-        },
-  );
-  editDraft({});
+  addToDraft(text, chips);
   composerFocus.value += 1;
 }
 

@@ -135,6 +135,8 @@ export type FromView =
       files: ResendFiles;
     }
   | { type: 'stop' }
+  /** the server waits before it asks the provider again: it need not */
+  | { type: 'retryNow' }
   | { type: 'forceStop' }
   | { type: 'stopCall'; callId: string }
   | { type: 'answer'; approvalId: string; optionId: OptionId; feedback?: string; args?: Record<string, unknown> }
@@ -152,6 +154,8 @@ export type FromView =
   | { type: 'draft'; sessionId: string | null; draft: Draft }
   | { type: 'mention'; query: string }
   | { type: 'withdraw'; promptId: string }
+  /** out of the line and back into the composer */
+  | { type: 'editQueued'; promptId: string; prompt: readonly ContentBlock[] }
   | { type: 'steer'; promptId: string }
   | { type: 'reorder'; promptIds: readonly string[] }
   | { type: 'openLink'; href: string }

@@ -2,7 +2,8 @@
 
 import { signal } from '@preact/signals';
 import type { FromView } from './messages.ts';
-import { INITIAL, type Local, reduce, type State } from './state.ts';
+import { type Local, reduce } from './reduce.ts';
+import { INITIAL, type State } from './state.ts';
 
 interface VsCodeApi {
   postMessage(message: FromView): void;

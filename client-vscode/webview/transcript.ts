@@ -70,12 +70,12 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
     case 'state':
       // What it would show, the entries show; but where a step begins is where it reads what was steered.
       if (update.state !== 'assistant') return state;
-      return inTurn(state, turnId, (turn) => ({ ...turn, step: turn.entries.length }));
+      return inTurn(state, turnId, (turn) => ({ ...goingOn(turn), step: turn.entries.length }));
     case 'agent_message_chunk':
     case 'agent_thought_chunk': {
       const kind = update.kind === 'agent_message_chunk' ? 'message' : 'thought';
       return inTurn(state, turnId, (turn) => ({
-        ...turn,
+        ...goingOn(turn),
         entries: grow(turn.entries, kind, update.itemId, update.text, at),
       }));
     }
@@ -100,11 +100,14 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       return inTurn(state, turnId, (turn) => ({ ...turn, plan: update.entries }));
     case 'file_changed':
       return inTurn(state, turnId, (turn) => ({ ...turn, files: mergeFile(turn.files, update) }));
-    case 'notice':
+    case 'notice': {
+      const { retryAfter, ...notice } = update;
       return inTurn(state, turnId, (turn) => ({
-        ...turn,
-        entries: [...turn.entries, { ...update, id: `notice.${params.seq}`, turnId, seq: params.seq }],
+        ...goingOn(turn),
+        ...(retryAfter !== undefined && { retryAt: at + retryAfter * 1000 }),
+        entries: [...turn.entries, { ...notice, id: `notice.${params.seq}`, turnId, seq: params.seq }],
       }));
+    }
     case 'compaction':
       return inTurn(state, turnId, (turn) => ({
         ...turn,
@@ -113,7 +116,7 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
     case 'turn_ended': {
       const { kind: _, ...end } = update;
       const next = inTurn({ ...state, stopping: null }, turnId, (turn) => ({
-        ...turn,
+        ...goingOn(turn),
         status: 'ended',
         ended: at,
         end,
@@ -136,6 +139,13 @@ export function mergeFile(files: readonly ChangedFile[], change: ChangedFile): r
   const kind = before.change === 'created' && change.change === 'edited' ? 'created' : change.change;
   const merged = { uri, change: kind, added: before.added + added, removed: before.removed + removed };
   return files.map((file) => (file === before ? merged : file));
+}
+
+/** It waits for no next try, or no more. */
+export function goingOn(turn: Turn): Turn {
+  if (turn.retryAt === undefined) return turn;
+  const { retryAt: _, ...rest } = turn;
+  return rest;
 }
 
 function emptyTurn(id: string): Turn {
@@ -183,7 +193,8 @@ function addItem(turn: Turn, item: Item): Turn {
     case 'turn_end': {
       const { stopReason, usage, error, receipt } = item;
       const end = { stopReason, usage, ...(error && { error }), ...(receipt && { receipt }) };
-      return { ...turn, status: 'ended', end, usage, undo: item.undone ? 'undone' : 'none' };
+      const ended = item.at === undefined ? {} : { ended: Date.parse(item.at) };
+      return { ...turn, ...ended, status: 'ended', end, usage, undo: item.undone ? 'undone' : 'none' };
     }
     default:
       return item satisfies never;

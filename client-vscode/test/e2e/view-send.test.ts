@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Failure, Update } from '../../src/protocol.gen.ts';
-import type { ToView } from '../../webview/messages.ts';
+import type { Chip, ToView } from '../../webview/messages.ts';
 import { posted, say } from '../harness/page.ts';
 import { SESSION, updates } from '../harness/scenes.ts';
 import { bareView, ENDED, OPEN, STARTED, USAGE } from './support/bare.ts';
@@ -106,6 +106,51 @@ bareView('sending', (bare) => {
     });
     assert.match(words, /Stopping…/);
     assert.equal((await posted(page, 'stop')).length, 1);
+  });
+
+  test('a prompt of the line that is edited comes back with everything, beside what is being written', async () => {
+    const { page } = bare;
+    const file = { type: 'resource' as const, uri: 'file:///home/ada/shop/src/auth.ts' };
+    const prompt = [{ type: 'text' as const, text: 'Then this' }, file];
+    const prompts = [{ promptId: 'q1', prompt, kind: 'queue' as const }];
+    await bare.open([...OPEN, updates([STARTED]), { type: 'queue', sessionId: 's1', prompts }]);
+    await bare.prompt().fill('half a sentence');
+    await page.locator('.queue li').getByRole('button', { name: 'Edit' }).click();
+    assert.deepEqual(await posted(page, 'editQueued'), [{ type: 'editQueued', promptId: 'q1', prompt }]);
+    assert.equal(await page.locator('.queue li').count(), 0);
+    const chip: Chip = { id: file.uri, label: 'auth.ts', icon: 'file', block: file };
+    await say(page, [{ type: 'compose', text: 'Then this', chips: [chip], send: false }]);
+    assert.equal(await bare.prompt().inputValue(), 'half a sentence\nThen this');
+    assert.deepEqual(await page.locator('.chips .chip-label').allTextContents(), ['auth.ts']);
+  });
+
+  test('an earlier prompt brought back leaves what is attached', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED, ENDED])]);
+    const chip: Chip = { id: 'a', label: 'auth.ts', icon: 'file', block: { type: 'resource', uri: 'file:///a' } };
+    await say(page, [{ type: 'attach', chips: [chip] }]);
+    await bare.prompt().press('ArrowUp');
+    assert.equal(await bare.prompt().inputValue(), 'Hi');
+    assert.deepEqual(await page.locator('.chips .chip-label').allTextContents(), ['auth.ts']);
+  });
+
+  test('a wait before the next try counts down, and need not be waited for', async () => {
+    const { page } = bare;
+    const notice: Update = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 60 s.', retryAfter: 60 };
+    await bare.open(OPEN);
+    await say(page, [{ ...updates([STARTED, notice]), at: Date.now() } as ToView]);
+    await page.locator('.working', { hasText: /Retrying in (1m|5\ds)/ }).waitFor();
+    await page.getByRole('button', { name: 'Retry now' }).click();
+    assert.deepEqual(await posted(page, 'retryNow'), [{ type: 'retryNow' }]);
+    await page.locator('.working', { hasText: 'Working' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Retry now' }).count(), 0);
+  });
+
+  test('a turn that asks in its own words waits for the user, and says so', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED])]);
+    await say(page, [{ type: 'ask', ask: { id: 'k1', sessionId: 's1', question: 'Which?', options: [] } }]);
+    await page.locator('.working.waiting', { hasText: 'Waiting for you' }).waitFor();
   });
 
   test('while a turn runs prompts queue, Ctrl+Enter steers, and both can be withdrawn', async () => {

@@ -13,6 +13,7 @@ import type {
 import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
 
 const FOLDER = 'file:///home/ada/shop';
+const LONG_PATH = `${FOLDER}/src/a/very/long/path/that/has/to/give/way/somewhere/in/the/middle/token.test.ts`;
 const USAGE = { inputTokens: 15_200, outputTokens: 2_900, cachedTokens: 9_000, requests: 4, toolCalls: 9, cost: 0.21 };
 export const AT = Date.parse('2026-11-16T10:00:00Z');
 
@@ -104,7 +105,7 @@ const AFTER = BEFORE.replace('if (token) {', 'if (token?.valid && !isExpired(tok
   "import { isExpired, Token, touch } from './token';",
 );
 
-const PROMPT: Update = {
+const PROMPT: Extract<Update, { kind: 'turn_started' }> = {
   kind: 'turn_started',
   promptId: 'p1',
   prompt: [
@@ -255,7 +256,7 @@ const STATUSES: readonly Update[] = [
   {
     kind: 'tool_call',
     call: call('c5', 'Run npm run build', 'execute', 'in_progress', {
-      startedAt: new Date(Date.now() - 12_000).toISOString(),
+      startedAt: new Date(AT + 2_000).toISOString(),
     }),
   },
   {
@@ -286,7 +287,7 @@ const DONE: readonly Update[] = [
   },
   {
     kind: 'file_changed',
-    uri: `${FOLDER}/src/a/very/long/path/that/has/to/give/way/somewhere/in/the/middle/token.test.ts`,
+    uri: LONG_PATH,
     change: 'created',
     added: 37,
     removed: 0,
@@ -322,12 +323,12 @@ export const SCENES: Record<string, readonly ToView[]> = {
     {
       type: 'recent',
       sessions: [
-        { ...SESSION, updatedAt: new Date(Date.now() - 7_200_000).toISOString() },
+        { ...SESSION, updatedAt: new Date(AT - 7_200_000).toISOString() },
         {
           ...SESSION,
           id: 's2',
           title: 'Upgrade dependencies of the payment service to the newest',
-          updatedAt: new Date(Date.now() - 172_800_000).toISOString(),
+          updatedAt: new Date(AT - 172_800_000).toISOString(),
         },
       ],
     },
@@ -379,11 +380,40 @@ export const SCENES: Record<string, readonly ToView[]> = {
       direction: 'undo',
       result: {
         changes: [{ uri: `${FOLDER}/src/auth.ts`, change: 'edited', added: 2, removed: 3 }],
-        refused: [{ uri: `${FOLDER}/src/token.test.ts`, reason: 'changed since.' }],
+        refused: [{ uri: LONG_PATH, reason: 'has been changed since' }],
       },
     },
   ],
   failed: [...START, loaded(), updates(FAILED)],
+  retrying: [
+    ...START,
+    loaded(),
+    updates([
+      ...WORK,
+      {
+        kind: 'notice',
+        level: 'warning',
+        message: 'The provider’s rate limit is reached. Retrying in 30 s.',
+        remedy: 'Wait a little, or use another model.',
+        retryAfter: 30,
+      },
+    ]),
+  ],
+  restricted: [...START, { type: 'hello', words: {}, mac: false, trusted: false }],
+  crashed: [
+    ...START,
+    loaded(),
+    updates(WORK),
+    { type: 'crashed', at: AT },
+    loaded([{ kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: PROMPT.prompt }]),
+  ],
+  group: [
+    ...START,
+    loaded(),
+    updates([PROMPT, { kind: 'tool_call', call: COMMAND_APPROVAL.call }]),
+    { type: 'approval', request: COMMAND_APPROVAL, at: AT },
+    { type: 'approval', request: { ...COMMAND_APPROVAL, approvalId: 'a3' }, at: AT },
+  ],
   stopped: [
     ...START,
     loaded(),

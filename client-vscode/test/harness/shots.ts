@@ -5,7 +5,7 @@ import path from 'node:path';
 import { openBrowser } from '../e2e/support/browser.ts';
 import { SHOTS } from '../e2e/support/vscode.ts';
 import { serve, show, type Theme } from './page.ts';
-import { SCENES } from './scenes.ts';
+import { AT, SCENES } from './scenes.ts';
 
 const wanted = process.argv.slice(2);
 const themes = (process.env.THEMES ?? 'dark,light').split(',') as Theme[];
@@ -14,6 +14,8 @@ const out = path.join(SHOTS, 'harness');
 await mkdir(out, { recursive: true });
 const server = await serve();
 const browser = await openBrowser();
+// The scenes' own moment: whatever counts the time shows the same in every picture.
+await browser.page.clock.setFixedTime(AT + 12_000);
 for (const [name, messages] of Object.entries(SCENES)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
   for (const theme of themes) {

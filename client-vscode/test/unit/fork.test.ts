@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Connection, type Transport } from '../../src/connection.ts';
-import { forkBefore, lastPrompt, undoTurns } from '../../src/fork.ts';
+import { forkBefore, lastPrompt } from '../../src/fork.ts';
 import type { Item, SessionLoadParams } from '../../src/protocol.gen.ts';
+import { undoTurns } from '../../src/undo.ts';
 import { SESSION } from '../harness/scenes.ts';
 
 /** Turns of so many items each, the first of which is the prompt: `t0` is the oldest. */

@@ -2,16 +2,18 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CancellationToken, Memento } from 'vscode';
 import { amendedArgs, smallestEdit } from '../../src/amend.ts';
 import { Approvals } from '../../src/approvals.ts';
+import { Batch } from '../../src/batch.ts';
 import { Connection, NotConnected, type Transport } from '../../src/connection.ts';
 import { Drafts } from '../../src/drafts.ts';
 import { fits } from '../../src/find.ts';
 import { isNewEnough } from '../../src/install.ts';
 import { parsePlace } from '../../src/links.ts';
 import { Notifications } from '../../src/notifications.ts';
-import type { ApprovalRequest } from '../../src/protocol.gen.ts';
+import type { ApprovalRequest, UpdateParams } from '../../src/protocol.gen.ts';
+import { Queue } from '../../src/queue.ts';
 import { textBefore } from '../../src/review.ts';
-import { EMPTY_DRAFT } from '../../webview/messages.ts';
-import { COMMAND_APPROVAL, EDIT_APPROVAL } from '../harness/scenes.ts';
+import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
+import { COMMAND_APPROVAL, EDIT_APPROVAL, SESSION } from '../harness/scenes.ts';
 import { pressed, said, settings } from './support/vscode.ts';
 
 vi.mock('vscode-languageclient/node', () => ({ ResponseError: class extends Error {} }));
@@ -306,5 +308,36 @@ describe('small things', () => {
     const diff = '--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n';
     expect(textBefore('a\nB\nc\n', [diff])).toBe('a\nb\nc\n');
     expect(textBefore('all\nelse\n', [diff])).toBeUndefined();
+  });
+});
+
+describe('the line of prompts', () => {
+  const steered = { promptId: 'p2', prompt: [{ type: 'text' as const, text: 'also' }], kind: 'steer' as const };
+  const step: UpdateParams = {
+    sessionId: 's1',
+    turnId: 't1',
+    seq: 7,
+    update: { kind: 'state', state: 'assistant', iteration: 2 },
+  };
+
+  it('is told after the step that read from it, for there the prompt stands', async () => {
+    const { connection, transport } = connected();
+    transport.sendRequest = async () => ({ prompts: [] });
+    const told: string[] = [];
+    const view = { post: (message: ToView) => void told.push(message.type) };
+    const batch = new Batch(view);
+    const drafts = { taken: () => {} } as unknown as Drafts;
+    const queue = new Queue(
+      connection,
+      view,
+      batch,
+      drafts,
+      () => SESSION,
+      () => {},
+    );
+    queue.sent(steered);
+    batch.push(step);
+    await queue.tell();
+    expect(told.slice(0, 2)).toEqual(['updates', 'queue']);
   });
 });

@@ -9,6 +9,14 @@ const MODELS = [
   { id: 'demo', label: 'Demo', provider: 'demo', available: true },
   { id: 'anthropic:claude-x', label: 'claude-x', provider: 'anthropic', available: false, reason: 'No key.' },
   { id: 'ollama:qwen3', label: 'qwen3', provider: 'ollama', available: true },
+  {
+    id: 'openai:gpt-x',
+    label: 'gpt-x',
+    provider: 'OpenAI',
+    available: true,
+    contextWindow: 200_000,
+    price: { input: 2.5, output: 15 },
+  },
 ];
 
 function rig() {
@@ -93,12 +101,19 @@ describe('the list of models', () => {
     expect(picked.offered.map(({ label }) => label)).toEqual([
       '$(check) Demo',
       'qwen3',
+      'gpt-x',
       'need a key',
       '$(key) claude-x',
       '',
       '$(edit) Another model…',
       '$(gear) Configure models…',
     ]);
+  });
+
+  it('says how much a model can read and what a million tokens cost, in and out', async () => {
+    const { models } = rig();
+    await models.select();
+    expect(picked.offered.map(({ description }) => description)).toContain('OpenAI · 200k · $2.5/$15');
   });
 
   it('asks for the key of a model that needs one, and then uses it from now on', async () => {

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Update } from '../../src/protocol.gen.ts';
+import { reduce } from '../../webview/reduce.ts';
 import { downward, FIRST_SPAN, grown, MOST, mounted, rowsOf, upward } from '../../webview/rows.ts';
-import { INITIAL, reduce, type Turn } from '../../webview/state.ts';
+import { INITIAL, type Turn } from '../../webview/state.ts';
 import { call, loaded, updates } from '../harness/scenes.ts';
 
 const STARTED: Update = { kind: 'turn_started', prompt: [{ type: 'text', text: 'Hi' }] };

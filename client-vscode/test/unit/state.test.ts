@@ -10,7 +10,8 @@ import type {
   UpdateParams,
 } from '../../src/protocol.gen.ts';
 import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
-import { INITIAL, isBusy, type Local, questions, reduce, type State, type Turn } from '../../webview/state.ts';
+import { type Local, reduce } from '../../webview/reduce.ts';
+import { INITIAL, isBusy, questions, type State, type Turn } from '../../webview/state.ts';
 import { AT, call, EDIT_APPROVAL, loaded, SESSION, updates } from '../harness/scenes.ts';
 
 interface Recorded {
@@ -82,6 +83,36 @@ describe('updates recorded from the real server', () => {
     const state = run({ type: 'began', session }, ...asked, { type: 'updates', updates: list, at: AT });
     expect(state.approvals).toEqual([]);
     expect(isBusy(state)).toBe(false);
+  });
+});
+
+describe('a provider that is asked again', () => {
+  const notice: Update = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 18 s.', retryAfter: 18 };
+  const waits = run(OPEN, updates([STARTED, notice]));
+
+  it('is waited for until the moment the server named, and the notice reads as it does when loaded', () => {
+    expect(waits.turns[0]?.retryAt).toBe(AT + 18_000);
+    expect(waits.turns[0]?.entries).toEqual([
+      { kind: 'notice', id: 'notice.2', turnId: 't1', seq: 2, level: 'warning', message: 'Busy. Retrying in 18 s.' },
+    ]);
+  });
+
+  it.each<[string, ToView | Local]>([
+    ['the user does not want to wait', { type: 'retrying', turnId: 't1' }],
+    ['it answers', updates([{ kind: 'agent_message_chunk', itemId: 'm1', text: 'Hi' }], 3)],
+    ['it is asked', updates([{ kind: 'state', state: 'assistant', iteration: 1 }], 3)],
+    ['the turn ends', updates([ENDED], 3)],
+  ])('is waited for no more when %s', (_, action) => {
+    expect(reduce(waits, action).turns[0]).not.toHaveProperty('retryAt');
+  });
+});
+
+describe('a loaded turn', () => {
+  it('knows when it began and ended', () => {
+    const { loaded: page } = recorded('work');
+    const [turn] = run({ type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT }).turns;
+    const times = page.items.flatMap((item) => (item.kind === 'prompt' || item.kind === 'turn_end' ? [item.at] : []));
+    expect([turn?.began, turn?.ended].map((at) => new Date(at ?? 0).toISOString())).toEqual(times.slice(0, 2));
   });
 });
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { CallStatus } from '../../src/protocol.gen.ts';
 import { coverage, covers } from '../../webview/covers.ts';
-import { INITIAL, reduce, type State } from '../../webview/state.ts';
+import { reduce } from '../../webview/reduce.ts';
+import { INITIAL, type State } from '../../webview/state.ts';
 import { callTitle } from '../../webview/titles.ts';
 import { placeOf, saidWords } from '../../webview/words.ts';
 import { call, loaded, updates } from '../harness/scenes.ts';

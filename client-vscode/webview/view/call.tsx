@@ -11,7 +11,7 @@ import { post } from '../store.ts';
 import { callTitle, shownStatus } from '../titles.ts';
 import { bytes, duration, escaped, files, statusWord } from '../words.ts';
 import { Diff, SHORT_DIFF } from './diff.tsx';
-import { Button, Icon, IconButton, Lines, memo } from './parts.tsx';
+import { Button, Chevron, Icon, IconButton, Lines, memo } from './parts.tsx';
 
 const STATUS_ICONS: Record<CallStatus, IconName> = {
   pending: 'loading',
@@ -56,10 +56,8 @@ export const CallRow = memo(({ entry, toggled, diffOpen }: CallProps) => {
             {title}
           </span>
           {diff && <Lines added={diff.added} removed={diff.removed} />}
+          <Chevron open={open} />
           <Elapsed call={call} />
-          <span class="chevron">
-            <Icon name={open ? 'chevron-down' : 'chevron-right'} />
-          </span>
         </button>
         {running && (
           <IconButton
@@ -176,10 +174,8 @@ export const LookupsRow = memo(({ entries, toggled }: { entries: readonly Call[]
           <StatusIcon status={status} />
           <span class="row-title">{title}</span>
           {running && entries.length > 1 && <span class="meta">{l10n.t('{0} looked up', entries.length)}</span>}
+          <Chevron open={open} />
           {!running && spent >= 1000 && <span class="meta time">{duration(spent)}</span>}
-          <span class="chevron">
-            <Icon name={open ? 'chevron-down' : 'chevron-right'} />
-          </span>
         </button>
       </div>
       {open && single && <CallBody entry={single} diffOpen={false} />}

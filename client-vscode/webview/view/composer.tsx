@@ -13,7 +13,7 @@ import { post } from '../store.ts';
 import { composerFocus, mentions, scroller } from '../ui.ts';
 import { count, modelName, modeWord, promptText } from '../words.ts';
 import { isComposing } from './approval.tsx';
-import { Icon, IconButton } from './parts.tsx';
+import { Button, Icon, IconButton } from './parts.tsx';
 import { Popover } from './popover.tsx';
 
 /** A second Esc within this time stops the agent, in ms. */
@@ -157,7 +157,7 @@ export function Composer({ state }: { state: State }) {
     event.preventDefault();
     recalled.current = next;
     const text = prompts[next] ?? '';
-    setDraft({ text, chips: [], caret: text.length });
+    setDraft({ ...draft.value, text, caret: text.length });
     editDraft({});
   };
 
@@ -187,12 +187,11 @@ export function Composer({ state }: { state: State }) {
         />
       )}
       {!state.trusted && (
-        <p class="composer-hint">
-          <Icon name="shield" /> {l10n.t('Restricted mode: Pilotfish reads, but changes and runs nothing.')}{' '}
-          <button type="button" class="button link" onClick={() => post({ type: 'command', command: 'trust' })}>
-            {l10n.t('Trust')}
-          </button>
-        </p>
+        <div class="composer-hint">
+          <Icon name="shield" />
+          <span>{l10n.t('Restricted Mode: Pilotfish reads; it changes and runs nothing.')}</span>
+          <Button onPress={() => post({ type: 'command', command: 'trust' })}>{l10n.t('Trust…')}</Button>
+        </div>
       )}
       <div class="composer-box">
         <Chips />
@@ -274,7 +273,7 @@ function Chips() {
 /** Two chips; where there is no room, one for both. */
 function Pickers({ state }: { state: State }) {
   const model = state.session?.model ?? state.model?.current;
-  const label = state.model?.label ?? (model ? modelName(model) : l10n.t('No model'));
+  const label = model ? modelName(model) : l10n.t('No model');
   const mode = modeWord(state.mode);
   const about = l10n.t('Model: {0}', model ?? l10n.t('none'));
   return (

@@ -1,8 +1,7 @@
 /** Above the composer: questions that are out of sight, the agent's own questions, the plan, what waits in line. */
 
 import { useRef } from 'preact/hooks';
-import { answer, steer, toggle, withdraw } from '../actions.ts';
-import { setDraft } from '../draft.ts';
+import { answer, editQueued, steer, toggle, withdraw } from '../actions.ts';
 import { l10n } from '../l10n.ts';
 import type { Ask } from '../messages.ts';
 import { isBusy, type Pending, questions, type State, type Turn } from '../state.ts';
@@ -251,14 +250,7 @@ function Queue({ state }: { state: State }) {
                   onPress={() => steer(queued.promptId)}
                 />
               )}
-              <IconButton
-                icon="edit"
-                label={l10n.t('Edit')}
-                onPress={() => {
-                  withdraw(queued.promptId);
-                  setDraft({ text, chips: [], caret: text.length });
-                }}
-              />
+              <IconButton icon="edit" label={l10n.t('Edit')} onPress={() => editQueued(queued)} />
               <IconButton icon="trash" label={l10n.t('Delete')} onPress={() => withdraw(queued.promptId)} />
             </span>
           </li>

@@ -1,11 +1,11 @@
 /** The end of a turn: working line, receipt, undo, and what to do next. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { carryOn, resend, stop, undo } from '../actions.ts';
+import { carryOn, resend, retryNow, stop, undo } from '../actions.ts';
 import { l10n } from '../l10n.ts';
 import type { Call, Turn, TurnEnd } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
-import { count, duration, files, money, promptText, withoutPath } from '../words.ts';
+import { count, duration, files, money, promptText, sentence, withoutPath } from '../words.ts';
 import { FailureBox } from './notice.tsx';
 import { Button, Icon, Lines, memo, Path, Toolbar } from './parts.tsx';
 
@@ -41,7 +41,9 @@ function Working({ turn }: { turn: Turn }) {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
-  const waiting = state.approvals.some((pending) => pending.request.turnId === turn.id);
+  const waiting =
+    state.approvals.some((pending) => pending.request.turnId === turn.id) ||
+    state.asks.some((ask) => ask.sessionId === state.session?.id);
   const running = turn.entries.filter(
     (entry): entry is Call => entry.kind === 'tool_call' && entry.call.status === 'in_progress',
   );
@@ -56,13 +58,14 @@ function Working({ turn }: { turn: Turn }) {
       </div>
     );
   }
+  if (turn.retryAt !== undefined && turn.retryAt > now) return <Retrying turn={turn} inMs={turn.retryAt - now} />;
   const silent = !waiting && running.length === 0 && now - state.heard > SILENT;
   if (silent) {
     return (
       <div class="notice warning" role="status">
         <Icon name="warning" />
         <div>
-          <span>{l10n.t('No reply for {0}s.', Math.floor((now - state.heard) / 1000))}</span>
+          <span>{l10n.t('No reply for {0}.', duration(now - state.heard))}</span>
           <div class="card-buttons">
             <Button onPress={() => dispatch({ type: 'keepWaiting', at: Date.now() })}>{l10n.t('Keep waiting')}</Button>
             <Button onPress={stop}>{l10n.t('Stop')}</Button>
@@ -81,6 +84,17 @@ function Working({ turn }: { turn: Turn }) {
   );
 }
 
+/** Why, the notice above says. */
+function Retrying({ turn, inMs }: { turn: Turn; inMs: number }) {
+  return (
+    <div class="working retrying">
+      <Icon name="history" />
+      <span class="time">{l10n.t('Retrying in {0}', duration(inMs))}</span>
+      <Button onPress={() => retryNow(turn.id)}>{l10n.t('Retry now')}</Button>
+    </div>
+  );
+}
+
 function Ending({ turn, last }: { turn: Turn; last: boolean }) {
   const more = last && goesOn(turn);
   const words =
@@ -92,9 +106,14 @@ function Ending({ turn, last }: { turn: Turn; last: boolean }) {
     <div class="ending">
       <Icon name={turn.end?.stopReason === 'cancelled' || turn.status === 'interrupted' ? 'debug-stop' : 'info'} />
       <span>{words}</span>
-      {more && <Button onPress={carryOn}>{l10n.t('Continue')}</Button>}
+      {more && <Continue />}
     </div>
   );
+}
+
+/** Not twice: after a crash the banner has it. */
+function Continue() {
+  return store.value.crashed ? null : <Button onPress={carryOn}>{l10n.t('Continue')}</Button>;
 }
 
 function goesOn(turn: Turn): boolean {
@@ -143,8 +162,9 @@ function Files({ turn, folder }: { turn: Turn; folder: string | undefined }) {
   const added = turn.files.reduce((sum, file) => sum + file.added, 0);
   const removed = turn.files.reduce((sum, file) => sum + file.removed, 0);
   const undone = turn.undo === 'undone' || turn.undo === 'redoing';
+  const left = new Set(turn.conflicts.map((file) => file.uri));
   return (
-    <div class={undone ? 'files undone' : 'files'}>
+    <div class="files">
       <div class="files-head">
         <Icon name="diff" />
         <span>{files(turn.files.length)}</span>
@@ -154,7 +174,7 @@ function Files({ turn, folder }: { turn: Turn; folder: string | undefined }) {
       </div>
       <ul class="files-list">
         {turn.files.map((file) => (
-          <li key={file.uri}>
+          <li key={file.uri} class={undone && !left.has(file.uri) ? 'undone' : undefined}>
             <button
               type="button"
               class="file"
@@ -213,7 +233,7 @@ function Conflicts({ turn, folder }: { turn: Turn; folder: string | undefined })
         <ul class="conflicts">
           {turn.conflicts.map((file) => (
             <li key={file.uri}>
-              {file.uri && <Path uri={file.uri} folder={folder} />} {withoutPath(file.reason, file.uri)}
+              {file.uri && <Path uri={file.uri} folder={folder} />} {sentence(withoutPath(file.reason, file.uri))}
             </li>
           ))}
         </ul>

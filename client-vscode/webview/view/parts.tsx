@@ -14,6 +14,15 @@ export function Icon({ name, spin = false }: { name: IconName; spin?: boolean })
   );
 }
 
+/** That a row opens, and whether it is open. */
+export function Chevron({ open }: { open: boolean }) {
+  return (
+    <span class="chevron">
+      <Icon name={open ? 'chevron-down' : 'chevron-right'} />
+    </span>
+  );
+}
+
 interface ButtonProps {
   onPress: (event: MouseEvent) => void;
   children: ComponentChildren;

@@ -49,7 +49,9 @@ export function Popover({ trigger, offers, chosen, onTake, onPoint }: Props) {
           }}
         >
           {'uri' in offer ? <Icon name={ICONS[offer.kind]} /> : <span class="slash">/</span>}
-          <span class="offer-label">{'uri' in offer ? shortLabel(offer) : offer.name}</span>
+          <span class="offer-label">
+            <Matched text={'uri' in offer ? shortLabel(offer) : offer.name} query={trigger.query} />
+          </span>
           {'uri' in offer ? (
             <span class="meta offer-detail">{offer.detail ?? folderOf(offer.label)}</span>
           ) : (
@@ -61,6 +63,20 @@ export function Popover({ trigger, offers, chosen, onTake, onPoint }: Props) {
         </div>
       ))}
     </div>
+  );
+}
+
+/** The letters that were typed stand out where they are found together. */
+function Matched({ text, query }: { text: string; query: string }) {
+  const typed = query.slice(query.lastIndexOf('/') + 1).toLowerCase();
+  const at = typed === '' ? -1 : text.toLowerCase().indexOf(typed);
+  if (at < 0) return <>{text}</>;
+  return (
+    <>
+      {text.slice(0, at)}
+      <b>{text.slice(at, at + typed.length)}</b>
+      {text.slice(at + typed.length)}
+    </>
   );
 }
 

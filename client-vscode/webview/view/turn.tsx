@@ -14,7 +14,7 @@ import { CallRow, LookupsRow } from './call.tsx';
 import { TurnEndRow } from './end.tsx';
 import { Markdown } from './markdown.tsx';
 import { NoticeRow } from './notice.tsx';
-import { Button, Icon, IconButton, memo, Toolbar } from './parts.tsx';
+import { Button, Chevron, Icon, IconButton, memo, Toolbar } from './parts.tsx';
 
 /** What rows need to know beside their own turn: the same object as long as none of it changes. */
 export interface Around {
@@ -177,9 +177,7 @@ function Thought({ entry, live, open }: { entry: Prose; live: boolean; open: boo
             <Icon name={live ? 'loading' : 'thinking'} spin={live} />
           </span>
           <span class="row-title">{title}</span>
-          <span class="chevron">
-            <Icon name={open ? 'chevron-down' : 'chevron-right'} />
-          </span>
+          <Chevron open={open} />
         </button>
       </div>
       {open && (

@@ -1,21 +1,23 @@
 /** Before the first prompt, and while there is no server. */
 
+import type { ComponentChildren } from 'preact';
 import { carryOn } from '../actions.ts';
-import { editDraft, setDraft } from '../draft.ts';
+import { addToDraft } from '../draft.ts';
+import type { IconName } from '../icons.ts';
 import { l10n } from '../l10n.ts';
 import type { ServerState } from '../messages.ts';
 import type { State } from '../state.ts';
 import { dispatch, post } from '../store.ts';
 import { composerFocus } from '../ui.ts';
-import { ago } from '../words.ts';
-import { Button, Icon } from './parts.tsx';
+import { ago, duration } from '../words.ts';
+import { Button, Icon, IconButton } from './parts.tsx';
 
 export function Welcome({ state }: { state: State }) {
   const suggest = (text: string) => {
-    setDraft({ text, chips: [], caret: text.length });
-    editDraft({});
+    addToDraft(text, []);
     composerFocus.value += 1;
   };
+  const works = state.server.status === 'ready' || state.server.status === 'starting';
   const unconnected = state.model !== null && (state.model.demo || !state.model.available);
   return (
     <main class="welcome" aria-label={l10n.t('Start')}>
@@ -33,44 +35,59 @@ export function Welcome({ state }: { state: State }) {
           </Button>
         </div>
       )}
-      <h2>{l10n.t('Try')}</h2>
-      <ul class="suggestions">
-        <li>
-          <Button kind="link" onPress={() => post({ type: 'command', command: 'explain' })}>
-            {l10n.t('Explain this file')}
-          </Button>
-        </li>
-        <li>
-          <Button kind="link" onPress={() => suggest(l10n.t('Find and fix the failing test'))}>
-            {l10n.t('Find and fix the failing test')}
-          </Button>
-        </li>
-        <li>
-          <Button kind="link" onPress={() => suggest(l10n.t('Review my uncommitted changes'))}>
-            {l10n.t('Review my uncommitted changes')}
-          </Button>
-        </li>
-      </ul>
+      {works && (
+        <>
+          <h2>{l10n.t('Try')}</h2>
+          <ul class="starts">
+            <Start icon="file" onPress={() => post({ type: 'command', command: 'explain' })}>
+              {l10n.t('Explain this file')}
+            </Start>
+            <Start icon="problem" onPress={() => suggest(l10n.t('Find and fix the failing test'))}>
+              {l10n.t('Find and fix the failing test')}
+            </Start>
+            <Start icon="diff" onPress={() => suggest(l10n.t('Review my uncommitted changes'))}>
+              {l10n.t('Review my uncommitted changes')}
+            </Start>
+          </ul>
+        </>
+      )}
       {state.recent.length > 0 && (
         <>
           <h2>{l10n.t('Recent')}</h2>
-          <ul class="suggestions recent">
+          <ul class="starts">
             {state.recent.slice(0, 5).map((session) => (
-              <li key={session.id}>
-                <button
-                  type="button"
-                  class="recent-session"
-                  onClick={() => post({ type: 'openSession', sessionId: session.id })}
-                >
-                  <span class="recent-title">{session.title || l10n.t('Untitled')}</span>
-                  <span class="meta">{ago(session.updatedAt, Date.now())}</span>
-                </button>
-              </li>
+              <Start
+                key={session.id}
+                icon="history"
+                aside={ago(session.updatedAt, Date.now())}
+                onPress={() => post({ type: 'openSession', sessionId: session.id })}
+              >
+                {session.title || l10n.t('Untitled')}
+              </Start>
             ))}
           </ul>
         </>
       )}
     </main>
+  );
+}
+
+interface StartProps {
+  icon: IconName;
+  aside?: string;
+  onPress: () => void;
+  children: ComponentChildren;
+}
+
+function Start({ icon, aside, onPress, children }: StartProps) {
+  return (
+    <li>
+      <button type="button" class="start" onClick={onPress}>
+        <Icon name={icon} />
+        <span class="start-title">{children}</span>
+        {aside && <span class="meta">{aside}</span>}
+      </button>
+    </li>
   );
 }
 
@@ -107,77 +124,82 @@ export function Skeleton() {
 
 /** Above everything: how the server is, when that is not simply well. */
 export function ServerBanner({ server, crashed, cut }: { server: ServerState; crashed: boolean; cut: boolean }) {
+  const log = (
+    <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
+      {l10n.t('Show log')}
+    </Button>
+  );
   switch (server.status) {
     case 'ready':
-      return crashed ? (
-        <div class="banner warning" role="alert">
-          <Icon name="warning" />
-          <span>
-            {cut ? l10n.t('Pilotfish restarted; the last step may be incomplete.') : l10n.t('Pilotfish restarted.')}
-          </span>
+      if (!crashed) return null;
+      return (
+        <Banner
+          kind="warning"
+          words={cut ? l10n.t('Pilotfish restarted; the last step may be incomplete.') : l10n.t('Pilotfish restarted.')}
+          onClose={() => dispatch({ type: 'dismissCrash' })}
+        >
           {cut && <Button onPress={carryOn}>{l10n.t('Continue')}</Button>}
-          <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
-            {l10n.t('Show log')}
-          </Button>
-          <Button kind="link" onPress={() => dispatch({ type: 'dismissCrash' })}>
-            {l10n.t('Dismiss')}
-          </Button>
-        </div>
-      ) : null;
+          {log}
+        </Banner>
+      );
     case 'starting':
-      return (
-        <div class="banner quiet" role="status">
-          <Icon name="loading" spin />
-          <span>{l10n.t('Starting…')}</span>
-        </div>
-      );
+      return <Banner kind="quiet" words={l10n.t('Starting…')} />;
     case 'installing':
-      return (
-        <div class="banner" role="status">
-          <Icon name="loading" spin />
-          <span>{server.step}</span>
-        </div>
-      );
+      return <Banner kind="busy" words={server.step} />;
     case 'restarting':
       return (
-        <div class="banner warning" role="alert">
-          <Icon name="warning" />
-          <span>
-            {l10n.t('The server stopped. Starting it again in {0}s.', Math.max(1, Math.round(server.inMs / 1000)))}
-          </span>
+        <Banner
+          kind="warning"
+          words={l10n.t('The server stopped. Starting it again in {0}.', duration(Math.max(1000, server.inMs)))}
+        >
           <Button onPress={() => post({ type: 'command', command: 'restart' })}>{l10n.t('Now')}</Button>
-        </div>
+          {log}
+        </Banner>
       );
     case 'missing':
       return (
-        <div class="banner warning" role="alert">
-          <Icon name="warning" />
-          <span>{server.reason}</span>
+        <Banner kind="warning" words={server.reason}>
           {server.canInstall && (
             <Button kind="primary" onPress={() => post({ type: 'command', command: 'install' })}>
               {l10n.t('Install the server')}
             </Button>
           )}
           <Button onPress={() => post({ type: 'command', command: 'settings' })}>{l10n.t('Settings')}</Button>
-          <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
-            {l10n.t('Show log')}
-          </Button>
-        </div>
+          {log}
+        </Banner>
       );
     case 'stopped':
       return (
-        <div class="banner error" role="alert">
-          <Icon name="error" />
-          <span>{server.reason}</span>
+        <Banner kind="error" words={server.reason}>
           <Button kind="primary" onPress={() => post({ type: 'command', command: 'restart' })}>
             {l10n.t('Restart')}
           </Button>
-          <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
-            {l10n.t('Show log')}
-          </Button>
-        </div>
+          {log}
+        </Banner>
       );
     default:
       return server satisfies never;
   }
+}
+
+interface BannerProps {
+  kind: 'quiet' | 'busy' | 'warning' | 'error';
+  words: string;
+  onClose?: () => void;
+  children?: ComponentChildren;
+}
+
+/** The words beside their icon, the remedies below the words. */
+function Banner({ kind, words, onClose, children }: BannerProps) {
+  const waits = kind === 'quiet' || kind === 'busy';
+  return (
+    <div class={`banner ${kind}`} role={waits ? 'status' : 'alert'}>
+      <Icon name={waits ? 'loading' : kind} spin={waits} />
+      <div class="banner-body">
+        <p>{words}</p>
+        {children && <div class="card-buttons">{children}</div>}
+      </div>
+      {onClose && <IconButton icon="close" label={l10n.t('Dismiss')} onPress={onClose} />}
+    </div>
+  );
 }

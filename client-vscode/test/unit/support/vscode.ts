@@ -24,7 +24,7 @@ export const settings: Record<string, unknown> = {};
 export const input: { next: string | undefined } = { next: undefined };
 /** what was last offered, and what is picked of it */
 export const picked: {
-  offered: readonly { label: string }[];
+  offered: readonly { label: string; description?: string }[];
   next: ((items: readonly { label: string }[]) => { label: string } | undefined) | undefined;
 } = { offered: [], next: undefined };
 
