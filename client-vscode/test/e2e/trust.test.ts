@@ -31,6 +31,8 @@ story('a folder that is not trusted', { settings, trust: true }, (step) => {
     await workbench.ended(1);
     assert.equal(await workbench.chat.locator('.card.approval').count(), 0);
     assert.equal(await workbench.chat.locator('.call.denied').count(), 2);
+    const facts = await workbench.chat.locator('.receipt .facts').textContent();
+    assert.doesNotMatch(facts ?? '', /asked|by rule/, 'what was refused is no permission');
     assert.equal(await world.read('src/auth.py'), AUTH);
     await assert.rejects(world.read('made.txt'), { code: 'ENOENT' });
     assert.match((await provider.requests()).at(-1) ?? '', /not trusted/);
@@ -49,7 +51,10 @@ story('a folder that is not trusted', { settings, trust: true }, (step) => {
     const { workbench, provider } = world;
     const { chat, page } = workbench;
     await workbench.button('Trust…').click();
-    await page.locator('.workspace-trust-editor').getByRole('button', { name: 'Trust', exact: true }).click();
+    const editor = page.locator('.workspace-trust-editor');
+    await editor.getByRole('button', { name: 'Trust', exact: true }).click();
+    await page.locator('.monaco-modal-editor-block .codicon-close').first().click();
+    await editor.waitFor({ state: 'detached' });
     await chat.locator('.composer-hint').waitFor({ state: 'detached' });
     await workbench.shot('62-trusted');
     await provider.script({ calls: [EDIT] }, { text: 'Fixed.' });

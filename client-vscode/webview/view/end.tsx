@@ -61,11 +61,13 @@ function Working({ turn }: { turn: Turn }) {
   if (turn.retryAt !== undefined && turn.retryAt > now) return <Retrying turn={turn} inMs={turn.retryAt - now} />;
   const silent = !waiting && running.length === 0 && now - state.heard > SILENT;
   if (silent) {
+    const spent = now - state.heard;
+    const quiet = spent < 2 * SILENT ? l10n.t('{0}s', Math.floor(spent / 1000)) : duration(spent);
     return (
       <div class="notice warning" role="status">
         <Icon name="warning" />
         <div>
-          <span>{l10n.t('No reply for {0}.', duration(now - state.heard))}</span>
+          <span>{l10n.t('No reply for {0}.', quiet)}</span>
           <div class="card-buttons">
             <Button onPress={() => dispatch({ type: 'keepWaiting', at: Date.now() })}>{l10n.t('Keep waiting')}</Button>
             <Button onPress={stop}>{l10n.t('Stop')}</Button>
@@ -314,7 +316,7 @@ export function receiptFacts(turn: Turn): readonly string[] {
   if (usage?.cost !== undefined && usage.cost > 0) facts.push(money(usage.cost));
   const calls = turn.entries.filter((entry): entry is Call => entry.kind === 'tool_call');
   const asked = calls.filter((entry) => entry.call.approval?.by === 'user').length;
-  const ruled = calls.filter((entry) => entry.call.approval?.by === 'rule').length;
+  const ruled = calls.filter(({ call }) => call.approval?.by === 'rule' && call.approval.decision === 'allow').length;
   const permissions = [asked > 0 && l10n.t('asked {0}', asked), ruled > 0 && l10n.t('by rule {0}', ruled)].filter(
     Boolean,
   );
