@@ -145,14 +145,17 @@ async def _at(world: World, server: asyncio.Server) -> str:
 
 
 async def says_a_hundred_megabytes(world: World) -> str:
-    """It is all there. An open session keeps its history in memory: that is bounded, and goes with the server."""
+    """It is all there, and can be gone on from. An open session keeps its history in memory, a deleted one does not."""
     session = await world.session()
     turn = world.begin(session, say("x" * 65_535 + "\n", times=BIG * 16))
     assert (await asyncio.wait_for(turn, PATIENCE * max(1, BIG / 20))).stop_reason == "end_turn"
     assert memory(world.pid) < world.usual[0] + 30 * BIG * 1_000_000
     assert sum(map(len, world.client.laws.texts[session].values())) == BIG * 16 * 65_536
     await world.restart()
-    return session
+    await world.still_there(session)
+    assert (await world.turn(session, say("and on"))).stop_reason == "end_turn"
+    await world.client.request("pilotfish/session/delete", {"sessionId": session})
+    return await world.session()
 
 
 async def never_ends(world: World) -> str:

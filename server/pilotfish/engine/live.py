@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import time
@@ -228,6 +229,8 @@ class Live:
         del self._sessions[session_id]
         await self.catalog.delete(session_id)
         self.transcript_path(session_id).unlink(missing_ok=True)
+        # What it said may be a hundred megabytes, and would wait for the collector as long as nothing much happens.
+        asyncio.get_running_loop().call_soon(gc.collect)
 
     def transcript_path(self, session_id: str) -> Path:
         """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
