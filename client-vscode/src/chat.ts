@@ -342,7 +342,7 @@ export class Chat implements vscode.Disposable {
 
   private update(params: UpdateParams): void {
     const { update, sessionId } = params;
-    if (update.kind === 'turn_started' && update.promptId !== undefined) {
+    if ((update.kind === 'turn_started' || update.kind === 'state') && update.promptId !== undefined) {
       this.drafts.taken(update.promptId);
       this.queue.left(update.promptId);
     }

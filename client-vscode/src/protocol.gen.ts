@@ -200,6 +200,9 @@ export interface StateChanged {
   kind: "state";
   state: AgentState;
   iteration: number;
+  promptId?: string;
+  /** with `user_input` while a turn runs: words that were steered into it, and that the model reads next */
+  prompt?: ContentBlock[];
 }
 
 /** More of the answer. */

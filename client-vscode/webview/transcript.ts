@@ -6,7 +6,6 @@ import {
   type ChangedFile,
   type Entry,
   type Prose,
-  runningTurn,
   type State,
   say,
   type Turn,
@@ -68,6 +67,7 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       return inTurn({ ...state, context }, turnId, (turn) => ({ ...turn, usage: update.usage }));
     }
     case 'state':
+      if (update.prompt) return steerIn(state, turnId, update.promptId ?? `steer.${params.seq}`, update.prompt);
       // What it would show, the entries show; but where a step begins is where it reads what was steered.
       if (update.state !== 'assistant') return state;
       return inTurn(state, turnId, (turn) => ({ ...goingOn(turn), step: turn.entries.length }));
@@ -210,16 +210,20 @@ function startTurn(state: State, id: string, prompt: Turn['prompt'], promptId: s
     );
     return { ...state, queue, turns };
   }
-  const running = runningTurn(state);
-  if (running?.id === id) {
-    const steer: Entry = { kind: 'steer', id: promptId ?? `${id}.${running.entries.length}`, prompt };
-    return inTurn({ ...state, queue }, id, (turn) => ({ ...turn, entries: [...turn.entries, steer] }));
-  }
   const turn: Turn = { ...emptyTurn(id), prompt, status: 'running', began: at };
   if (promptId !== undefined) turn.promptId = promptId;
   // What waits to be sent comes after what has begun.
   const sent = state.turns.findLastIndex((one) => one.status !== 'sending') + 1;
   return { ...state, queue, turns: state.turns.toSpliced(sent, 0, turn) };
+}
+
+/** Words that the running turn reads now: here is their place, wherever the line had put them. */
+function steerIn(state: State, turnId: string, id: string, prompt: Turn['prompt']): State {
+  const queue = state.queue.filter((queued) => queued.promptId !== id);
+  return inTurn({ ...state, queue }, turnId, (turn) => {
+    const others = turn.entries.filter((entry) => entry.kind !== 'steer' || entry.id !== id);
+    return { ...turn, entries: [...others, { kind: 'steer', id, prompt }] };
+  });
 }
 
 /** The last turn is nearly always the one: look from the end. */

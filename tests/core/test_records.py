@@ -39,6 +39,7 @@ from pilotfish.core.records import (
     Record,
     SessionRecord,
     StateRecord,
+    SteerRecord,
     ToolCallRecord,
     TurnEndRecord,
     TurnStartRecord,
@@ -85,6 +86,7 @@ RECORDS: list[Any] = [
         timestamp=1.5,
         prompt_id="p",
     ),
+    SteerRecord(turn_id="t", prompt=({"type": "text", "text": "and"},), iteration=2, timestamp=1.6, prompt_id="s"),
     MessageRecord(
         turn_id="t",
         message_id="m1",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.provider import Gate, Reply, Text, say
+from tests.support.provider import Call, Gate, Reply, Text, say
 from tests.support.served import Rig, served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -77,6 +77,41 @@ async def test_prompts_sent_together_are_listed_at_once_steers_first_in_their_or
     rig.provider.release()
     results = await asyncio.wait_for(asyncio.gather(turn, *later), 60)
     assert [result.turn_id == results[0].turn_id for result in results] == [True, False, True, True]
+
+
+async def test_words_steered_into_a_turn_are_told_when_the_model_reads_them_and_loaded_the_same(rig: Rig):
+    session = await rig.client.new_session()
+    reads = Reply(parts=(Text("I look"), Gate(), Call("list_dir", {"path": "."})))
+    turn = rig.client.begin(session, rig.script("steered", reads, say("seen"), say("later")), promptId="first")
+    await rig.client.told("agent_message_chunk", session)
+    mine = {"type": "resource", "uri": (rig.folder / "a.txt").as_uri(), "text": "my words"}
+    blocks = [{"type": "text", "text": "mind this"}, mine]
+    params = {"sessionId": session, "prompt": blocks, "promptId": "s", "whenBusy": "steer"}
+    steer = rig.client.ask("pilotfish/session/prompt", params)
+    assert await waiting(rig, session) == [("s", "steer")]
+    rig.provider.release()
+    await asyncio.wait_for(asyncio.gather(turn, steer), 60)
+    told = [update for update in rig.client.updates if update.session_id == session]
+    states = [(update.update.state, update.update.prompt_id) for update in told if update.update.kind == "state"]
+    assert states == [
+        ("user_input", None),
+        ("assistant", None),
+        ("tool_execution", None),
+        ("response", None),
+        ("user_input", "s"),
+        ("assistant", None),
+        ("response", None),
+    ]
+    read = next(update for update in told if update.update.kind == "state" and update.update.prompt_id == "s")
+    items = (await rig.client.load(session)).items
+    assert [item.kind for item in items] == ["prompt", "message", "tool_call", "prompt", "message", "turn_end"]
+    item = items[3]
+    assert item.kind == "prompt"
+    assert (item.prompt_id, item.seq, item.turn_id) == ("s", read.seq, read.turn_id)
+    assert [block.model_dump(by_alias=True, exclude_none=True) for block in item.prompt] == blocks
+    forked = await rig.client.request("pilotfish/session/fork", {"sessionId": session, "itemId": item.id})
+    assert (await rig.client.prompt(forked["session"]["id"], "go on")).stop_reason == "end_turn"
+    assert "my words" in str(rig.provider.requests[-1].messages)
 
 
 async def test_a_command_that_asks_the_model_can_be_cancelled(rig: Rig):

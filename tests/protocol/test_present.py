@@ -93,6 +93,10 @@ TOLD: list[tuple[records.Record, dict[str, Any] | None]] = [
         records.StateRecord(turn_id="t", state="assistant", iteration=2),
         {"kind": "state", "state": "assistant", "iteration": 2},
     ),
+    (
+        records.SteerRecord(turn_id="t", prompt=(), iteration=2, timestamp=1.0, prompt_id="s"),
+        {"kind": "state", "state": "user_input", "iteration": 2, "promptId": "s", "prompt": []},
+    ),
     (chunk("message"), {"kind": "agent_message_chunk", "itemId": "i", "text": "x"}),
     (chunk("thought"), {"kind": "agent_thought_chunk", "itemId": "i", "text": "x"}),
     (chunk("args"), {"kind": "tool_call_args_chunk", "callId": "i", "text": "x"}),

@@ -287,6 +287,17 @@ describe('the line of prompts', () => {
     expect(words(state)).toEqual([['Hi', 'running', 'm1,steer also,m2']]);
   });
 
+  it('what was steered is told when it is read, and stands there once', () => {
+    const read: Update = { kind: 'state', state: 'user_input', iteration: 1, promptId: 'also', prompt: text('also') };
+    const begun = [STARTED, step(1), { kind: 'agent_message_chunk', itemId: 'm1', text: 'a' }] satisfies Update[];
+    const next = updates([read, step(2), { kind: 'agent_message_chunk', itemId: 'm2', text: 'b' }], 4);
+    const nothing: ToView = { type: 'queue', sessionId: 's1', prompts: [] };
+    const shown = [['Hi', 'running', 'm1,steer also,m2']];
+    expect(words(run(OPEN, updates(begun), asked('also'), next, nothing))).toEqual(shown);
+    expect(words(run(OPEN, updates(begun), asked('also'), nothing, next))).toEqual(shown);
+    expect(words(run(OPEN, updates(begun), next))).toEqual(shown);
+  });
+
   it('a prompt that the server put behind others is in the line, not on the page', () => {
     const queue: ToView = {
       type: 'queue',

@@ -113,6 +113,18 @@ class TurnStartRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SteerRecord:
+    """A prompt reached a turn that was running. The message that brings it to the model follows."""
+
+    turn_id: str
+    prompt: tuple[Mapping[str, Any], ...]
+    iteration: int
+    timestamp: float
+    prompt_id: str | None = None
+    type: Literal["steer"] = "steer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecord:
     """A message of the conversation, whole.
 
@@ -302,6 +314,7 @@ class TurnEndRecord:
 
 Record = (
     TurnStartRecord
+    | SteerRecord
     | MessageRecord
     | ToolCallRecord
     | ChunkRecord

@@ -43,6 +43,7 @@ from pilotfish.core.records import (
     Record,
     SessionRecord,
     StateRecord,
+    SteerRecord,
     ToolCallRecord,
     TurnEndRecord,
     TurnStartRecord,
@@ -80,6 +81,7 @@ class _Transcript:
         self._places: dict[str, tuple[int, int]] = {}
         self._streamed: dict[str, list[str]] = {}
         self._prompted: set[str] = set()  # turns whose start was seen, and no message yet
+        self._steered: dict[str, int] = {}  # prompts on the way whose message has not come yet, by turn
         self._undone: set[str] = set()
         self._bare_calls: set[str] = set()  # calls known from messages only
         self._first_n = 0
@@ -104,6 +106,19 @@ class _Transcript:
                 self._put(
                     PromptItem(
                         id=f"{turn_id}.prompt",
+                        turn_id=turn_id,
+                        n=n,
+                        seq=seq,
+                        prompt=record.prompt,
+                        prompt_id=record.prompt_id,
+                        timestamp=record.timestamp,
+                    )
+                )
+            case SteerRecord():
+                self._steered[turn_id] = self._steered.get(turn_id, 0) + 1
+                self._put(
+                    PromptItem(
+                        id=f"steer.{n}",
                         turn_id=turn_id,
                         n=n,
                         seq=seq,
@@ -213,6 +228,9 @@ class _Transcript:
                 if record.turn_id in self._prompted:
                     # the first prompt of a turn is its start record's; a later one was said on the way
                     self._prompted.discard(record.turn_id)
+                    continue
+                if left := self._steered.get(record.turn_id, 0):
+                    self._steered[record.turn_id] = left - 1
                     continue
                 if at_start and n > 1 and not message.returns:
                     continue  # a page that begins right after the start record: the item is on the page before

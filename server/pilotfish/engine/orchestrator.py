@@ -229,9 +229,12 @@ class RequestOrchestrator:
     def token(self) -> CancellationToken:
         return self._token
 
-    def steer(self, content: Sequence[UserContent], was_read: Callable[[], None]) -> Callable[[], None]:
-        """Give the model words at its next step. `was_read` is called when it has them. Gives what takes them back."""
-        return self._steering.steer(content, was_read)
+    def steer(
+        self, content: Sequence[UserContent], was_read: Callable[[], None], tell: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Give the model words at its next step. `was_read` is called when it has them, `tell` right before their
+        message is recorded. Gives what takes them back."""
+        return self._steering.steer(content, was_read, tell)
 
     def delivered(self, enqueue_id: str) -> None:
         """Words given with `steer` have reached the model."""
@@ -419,9 +422,9 @@ class RequestOrchestrator:
 
         It may be sent after `may_send`: nothing reaches a provider that is not on disk.
         """
-        self._record_rest(ctx.messages, keep_partial=True)
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
+        self._record_rest(ctx.messages, keep_partial=True)
         self.iteration += 1
         self._state.transition_to("assistant")
         self._message_id = self.ports.new_id("msg")
@@ -618,6 +621,8 @@ class RequestOrchestrator:
         for half in self._halves.values() if assistant else ():
             self.emit(replace(half, text=fit(half.text)))
         self._halves.clear()
+        if not assistant and text is None:
+            self._steering.recorded(sum(isinstance(part, UserPromptPart) for part in message.parts))
         if not shown_only:
             self.ports.history.append(canonical)
         self.emit(

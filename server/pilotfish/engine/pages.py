@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from pilotfish.core.fold import Item, transcript
-from pilotfish.core.records import TurnEndRecord, TurnStartRecord
+from pilotfish.core.records import SteerRecord, TurnEndRecord, TurnStartRecord
 from pilotfish.errors import UnknownCall
 from pilotfish.store.ledger import Ledger
 
@@ -65,7 +65,9 @@ async def end_of(ledger: Ledger, session_id: str, item_id: str) -> int:
     if place is None:
         raise UnknownCall(f"No item has the id {item_id!r}.")
     for entry in entries:
-        if entry.n > place:
+        if entry.n == place and isinstance(entry.record, SteerRecord):
+            place += 1  # the message that brings the words to the model
+        elif entry.n > place:
             if isinstance(entry.record, TurnEndRecord):
                 return entry.n
             if transcript([entry]) or isinstance(entry.record, TurnStartRecord):

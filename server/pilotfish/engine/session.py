@@ -26,6 +26,7 @@ from pilotfish.core.records import (
     NoticeRecord,
     Record,
     SessionRecord,
+    SteerRecord,
     ToolCallRecord,
     TurnEndRecord,
     Usage,
@@ -227,7 +228,10 @@ class LiveSession:
         if self.turn is None:
             self._go_on()
         else:
-            waiting.take_back = self.turn.steer(prepared.content, lambda: self._was_read(waiting))
+            turn = self.turn
+            waiting.take_back = turn.steer(
+                prepared.content, lambda: self._was_read(waiting), lambda: self._tell_steered(turn, waiting)
+            )
 
     def withdraw(self, waiting: Waiting) -> bool:
         """Take a prompt out of the line; it is answered with `cancelled`. False: it is not waiting any more."""
@@ -358,6 +362,17 @@ class LiveSession:
         if waiting in self.line:
             self.line.remove(waiting)
             self._read.append(waiting)
+
+    def _tell_steered(self, turn: RequestOrchestrator, waiting: Waiting) -> None:
+        self.emit(
+            SteerRecord(
+                turn_id=turn.turn_id,
+                prompt=waiting.blocks,
+                iteration=turn.iteration,
+                timestamp=self.clock(),
+                prompt_id=waiting.prompt_id,
+            )
+        )
 
     # -- what a turn may touch: orchestrator.Ports ----------------------------------------------------------------
 

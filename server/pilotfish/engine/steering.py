@@ -1,7 +1,7 @@
 """Words that reach the model while its turn runs.
 
-Promises: they are given at the next step, once; who gave them hears when they were read; until then they can be taken
-back.
+Promises: they are given at the next step, once; who gave them hears when they were read and when they are recorded;
+until then they can be taken back.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ from typing import Any
 from pydantic_ai import RunContext
 from pydantic_ai.messages import UserContent
 
+_Words = tuple[Sequence[UserContent], Callable[[], None], Callable[[], None]]
+
 
 class Steering:
     def __init__(self) -> None:
         self._context: RunContext[Any] | None = None
-        self._waiting: list[tuple[Sequence[UserContent], Callable[[], None]]] = []
+        self._waiting: list[_Words] = []
         self._undelivered: dict[str, Callable[[], None]] = {}
+        self._unrecorded: dict[str, Callable[[], None]] = {}
+        """in the order they were given, which is that of their messages"""
 
-    def steer(self, content: Sequence[UserContent], was_read: Callable[[], None]) -> Callable[[], None]:
-        """Take words up. `was_read` is called when the model has them. Gives what takes them back."""
-        words = (content, was_read)
+    def steer(
+        self, content: Sequence[UserContent], was_read: Callable[[], None], tell: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Take words up. `was_read` is called when the model has them, `tell` when they are about to be recorded. Gives
+        what takes them back."""
+        words = (content, was_read, tell)
         self._waiting.append(words)
         if self._context is not None:
             self.give(self._context)
@@ -34,22 +41,31 @@ class Steering:
                 if self._undelivered.get(message.enqueue_id) is was_read and pending is not None:
                     pending.remove(message)
                     del self._undelivered[message.enqueue_id]
+                    self._unrecorded.pop(message.enqueue_id, None)
 
         return take_back
 
     def give(self, context: RunContext[Any]) -> None:
         """Hand what waits, and from now on what comes, to this run."""
         self._context = context
-        for content, was_read in self._waiting:
+        for content, was_read, tell in self._waiting:
             if enqueue_id := context.enqueue(*content):
                 self._undelivered[enqueue_id] = was_read
+                self._unrecorded[enqueue_id] = tell
         self._waiting.clear()
 
     def pause(self) -> None:
-        """The run is over: what comes now waits for the next one."""
+        """The run is over: what comes now waits for the next one, and what it did not read was never said."""
         self._context = None
+        for enqueue_id in self._undelivered:
+            self._unrecorded.pop(enqueue_id, None)
 
     def delivered(self, enqueue_id: str) -> None:
         """Words have reached the model."""
         if was_read := self._undelivered.pop(enqueue_id, None):
             was_read()
+
+    def recorded(self, count: int) -> None:
+        """So many of the user's messages are about to be recorded: those that were given first."""
+        for enqueue_id in list(self._unrecorded)[:count]:
+            self._unrecorded.pop(enqueue_id)()

@@ -24,6 +24,13 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
             return wire.CallUpdate(call=call(record.call))
         case records.StateRecord():
             return wire.StateChanged(state=record.state, iteration=record.iteration)
+        case records.SteerRecord():
+            return wire.StateChanged(
+                state="user_input",
+                iteration=record.iteration,
+                prompt_id=record.prompt_id,
+                prompt=blocks(record.prompt),
+            )
         case records.TurnStartRecord():
             return wire.TurnStarted(prompt_id=record.prompt_id, prompt=blocks(record.prompt))
         case records.PlanRecord():

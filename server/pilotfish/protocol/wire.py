@@ -291,6 +291,9 @@ class StateChanged(Wire):
     kind: Literal["state"] = "state"
     state: AgentState
     iteration: int
+    prompt_id: str | None = None
+    prompt: tuple[ContentBlock, ...] | None = None
+    """with `user_input` while a turn runs: words that were steered into it, and that the model reads next"""
 
 
 class MessageChunk(Wire):

@@ -34,7 +34,9 @@ __all__ = ["Heads", "Hold", "Ledger", "Page", "StoreNotice"]
 
 T = TypeVar("T")
 
-SYNCED_TYPES: Final = frozenset({"turn_start", "turn_end", "approval", "file_change", "undo", "compaction", "session"})
+SYNCED_TYPES: Final = frozenset(
+    {"turn_start", "steer", "turn_end", "approval", "file_change", "undo", "compaction", "session"}
+)
 """what a person said or decided, what was changed, and how a turn ended: see `opening.py`"""
 
 CHANGING: Final = frozenset({Category.WRITE, Category.EXECUTE})
