@@ -1,15 +1,7 @@
 /** Turns out of items and updates: the part of the reducer that knows the wire's transcript. */
 
 import type { Item, UpdateParams } from '../src/protocol.gen.ts';
-import {
-  type Call,
-  type ChangedFile,
-  type Entry,
-  type Prose,
-  type State,
-  say,
-  type Turn,
-} from './state.ts';
+import { type Call, type ChangedFile, type Entry, type Prose, type State, say, type Turn } from './state.ts';
 
 /** What is kept of a call's live output: enough to look at, never a flood. */
 const MAX_PROGRESS = 32_000;
