@@ -24,6 +24,7 @@ from tests.bench.figures import COMMITTED, Table, fsync, middle, pace
 from tests.bench.machine import ROOT, Place, Server, hello, requests
 
 SILENCE = 10.0  # seconds a client does not read
+SESSIONS = 50
 READ = {"calls": [{"name": "read_file", "args": {"path": "a.txt"}}]}
 
 
@@ -41,6 +42,7 @@ class Bench:
             "flood": self.flood,
             "paced": self.paced,
             "rounds": self.rounds,
+            "many": self.many,
             "silence": self.silence,
         }
         for name, part in parts.items():
@@ -223,6 +225,42 @@ class Bench:
                 server.reply(message["id"], {"answer": "Go on"})
             if "method" not in message and message.get("id") == number:
                 return [*marks, server.cpu()]
+
+    def many(self) -> None:
+        """Fifty turns at the same time, and somebody who asks how the server is."""
+        lag, idle = self.at.place / "lag many", self.at.place / "idle many"
+        watched = (sys.executable, "-m", "tests.bench.watched", str(lag))
+        talk = {"text": [f"word {number} " for number in range(100)], "delay": 0.02}
+        script = {"replies": [{"text": "warm"}, *[READ] * SESSIONS], "otherwise": talk}
+        waits = list[float]()
+        with self.at.provider(script) as url, self.at.ours(url, command=watched) as server:
+            beside = subprocess.Popen([*watched[:3], str(idle), "idle"], cwd=ROOT)
+            try:
+                server.answer(server.begin(server.new_session(self.at.folder), "warm"))
+                sessions = [server.new_session(self.at.folder) for _ in range(SESSIONS)]
+                time.sleep(2)
+                for process in (server.process, beside):
+                    process.send_signal(signal.SIGUSR1)
+                left = {server.begin(session, "go") for session in sessions}
+                while left:
+                    asked, status = time.perf_counter(), server.send("pilotfish/status", {})
+                    number = None
+                    while number != status:
+                        message = server.read()
+                        number = None if "method" in message else message.get("id")
+                        left.discard(number)
+                    waits.append((time.perf_counter() - asked) * 1000)
+                time.sleep(1)
+                away, beyond = [[float(each) for each in file.read_text("ascii").split()] for file in (lag, idle)]
+            finally:
+                beside.kill()
+                beside.wait()
+        waits.sort()
+        at = f"{SESSIONS} turns at once: "
+        self.table.add(f"{at}status answered, median", middle(waits), "ms")
+        self.table.add("    95 of 100", waits[len(waits) * 95 // 100], "ms")
+        self.table.add("    longest", waits[-1], "ms", 100, idle_process=beyond[0])
+        self.table.add("    longest that the loop was away: its own CPU", away[1], "ms", 50)
 
     def silence(self) -> None:
         """A client that stops reading under a flood."""

@@ -144,3 +144,15 @@ async def test_only_a_pipe_or_socket_of_our_own_is_made_non_blocking():
         for descriptor in (saved, source, sink):
             os.close(descriptor)
     assert threading.active_count() >= 1
+
+
+async def test_an_answer_leaves_at_once_behind_what_was_sent_before():
+    source, sink = pipe()
+    outbox = Outbox(sink, on_gone=lambda: None)
+    outbox.send(b"an update")
+    outbox.send_now(b"the answer")
+    os.set_blocking(source, False)
+    assert unframe(os.read(source, 65536)) == [b"an update", b"the answer"]
+    await outbox.flushed()
+    os.close(source)
+    os.close(sink)

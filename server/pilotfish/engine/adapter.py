@@ -196,6 +196,11 @@ def _part_class(member: Any) -> Any:
 # ---- from the vendor -----------------------------------------------------------------------------------------------
 
 
+def make_ready() -> None:
+    """Build what reads and writes the vendor's messages, instead of with the first of them. Blocking."""
+    _MESSAGE.rebuild()
+
+
 def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
     try:
         value: dict[str, Any] = from_json(_MESSAGE.dump_json(message))

@@ -124,6 +124,7 @@ class LeanRun:
 
     async def _request(self, request: ModelRequest) -> ModelResponse:
         turn, context = self._turn, self._context
+        await turn.ports.one_by_one()
         request.timestamp = now_utc()
         self.messages.append(request)
         context.run_step += 1

@@ -96,6 +96,8 @@ class Live:
         self._store_notices: list[StoreNotice] = []
         self._sandbox_words: dict[tuple[str, bool], str] = {}
         self._gate = asyncio.Lock()
+        self.warmed: asyncio.Event | None = None
+        """set once the provider's modules are loaded, where another thread does that"""
 
     # -- the world around -------------------------------------------------------------------------------------------
 
@@ -140,10 +142,15 @@ class Live:
         return fresh
 
     async def one_by_one(self) -> None:
-        """Lets one turn through in each round of the event loop. Fifty that are woken together would make their
-        requests in a row, and nobody else would be served meanwhile."""
+        """Lets one turn through in each round of the event loop. Fifty that are woken together, by one commit or one
+        packet, would each do their step in a row, and nobody else would be served meanwhile."""
         async with self._gate:
             await asyncio.sleep(0)
+
+    async def warm(self) -> None:
+        """Returns when a model can be made without loading modules: on the event loop that would hold up everyone."""
+        if self.warmed is not None:
+            await self.warmed.wait()
 
     def new_id(self, kind: str) -> str:
         return f"{kind}_{uuid.uuid4().hex[:20]}"

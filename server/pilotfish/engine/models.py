@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import inspect
 import os
 import sys
@@ -91,6 +92,13 @@ def recognise(model: str, settings: Settings) -> None:
             raise _unknown(model) from None
         except ImportError:
             return  # known, and its package is missing: the turn says which
+
+
+def load_types() -> None:
+    """Load the types that the end of an answer is compared with, where they were left for later. Blocking; done by
+    then if nobody calls it."""
+    if lean_imports.TYPES in sys.modules:
+        importlib.import_module(f"{lean_imports.TYPES}.responses.response")
 
 
 def load_prices() -> None:

@@ -146,6 +146,10 @@ class Ports(Protocol):
         """the client keeps up with what it is told"""
         ...
 
+    async def one_by_one(self) -> None:
+        """other turns do no long step in this round of the event loop"""
+        ...
+
     async def left_over(self) -> Sequence[Record]:
         """pieces that were told and whose message is not recorded"""
         ...

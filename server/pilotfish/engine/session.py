@@ -303,6 +303,8 @@ class LiveSession:
         try:
             await self.open()
             await self._follow_roots()
+            await live.warm()
+            await self.one_by_one()
             if waiting.resumes is None:
                 prepared = await prepare(waiting.blocks, self.workspace)
             else:
@@ -389,6 +391,9 @@ class LiveSession:
 
     async def room(self) -> None:
         await self.live.face.room()
+        await self.one_by_one()
+
+    async def one_by_one(self) -> None:
         await self.live.one_by_one()
 
     async def taken_up(self, turn_id: str) -> None:

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
+TYPES_AFTER = 0.2  # seconds that a first request has to be made in: only its answer needs these
 PRICES_AFTER = 1.0  # seconds that a first request has to be under way: it does not need the prices
 M_MMAP_THRESHOLD = -3  # of malloc.h
 LARGE_BLOCK = 1 << 20
@@ -203,7 +204,8 @@ class Loader:
         if not parts.client.ours:
             live.ask_for_trust = plain.ask_for_trust
         self._use_mcp(live)
-        self._warming = asyncio.ensure_future(asyncio.to_thread(_warm, live))
+        live.warmed = asyncio.Event()
+        self._warming = asyncio.ensure_future(asyncio.to_thread(_warm, live, asyncio.get_running_loop(), live.warmed))
         return Engine(live, handlers, plain)
 
     async def _settings(self) -> Settings:
@@ -215,12 +217,12 @@ class Loader:
         return loaded.settings
 
 
-def _warm(live: Live) -> None:
+def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
     """Load the modules of the user's provider while nobody waits: on the event loop they would hold up everyone.
 
     In a loop of this thread's own, because a model belongs to the loop it is made on; this one is let go.
     """
-    from pilotfish.engine import models
+    from pilotfish.engine import adapter, models
     from pilotfish.engine.agent import main_agent
 
     async def make() -> None:
@@ -230,10 +232,18 @@ def _warm(live: Live) -> None:
             await models.aclose()
 
     with _no_collection():
-        with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
-            asyncio.run(make())
+        try:
+            with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
+                asyncio.run(make())
+            adapter.make_ready()
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+                loop.call_soon_threadsafe(warmed.set)
         main_agent()
     _give_back_large_blocks()
+    time.sleep(TYPES_AFTER)
+    with _no_collection():
+        models.load_types()
     time.sleep(PRICES_AFTER)
     with _no_collection():
         models.load_prices()

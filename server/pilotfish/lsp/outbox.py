@@ -58,6 +58,13 @@ class Outbox:
             if waiting > FATAL:
                 self._written(None)
 
+    def send_now(self, body: bytes) -> None:
+        """Likewise, with all that was sent before, and not only when this turn of the loop ends: with many turns
+        running that is a while, and somebody waits for this one."""
+        self.send(body)
+        if not self._gone:
+            self._sink.push()
+
     async def flushed(self) -> None:
         """Returns when everything is written, or nothing more can be."""
         await self._empty.wait()
@@ -101,6 +108,10 @@ class _Direct:
             self._scheduled = True
             self._loop.call_soon(self._flush)
         return self.waiting
+
+    def push(self) -> None:
+        if not self._armed:
+            self._flush()
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -162,6 +173,9 @@ class _Threaded:
             self.waiting += len(frame)
             self._more.notify()
             return self.waiting
+
+    def push(self) -> None:
+        """The thread is at it already."""
 
     def _run(self) -> None:
         while True:

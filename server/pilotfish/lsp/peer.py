@@ -173,7 +173,7 @@ class Peer:
             log.exception("%s failed", call.method)
             body = _error(call.key, ERROR_CODES["internal"], f"{call.method} failed; the log says more")
         del self._serving[call.key]
-        self.outbox.send(body)
+        self.outbox.send_now(body)
 
     def _hear(self, method: str, params: Any) -> None:
         if method == "$/cancelRequest":
