@@ -18,7 +18,7 @@ export async function retry({ chat, connection, view }: Rooms): Promise<void> {
   if (!chat.session) return;
   const last = await lastPrompt(connection, chat.session.id);
   if (!last) return;
-  await view.tell({ type: 'compose', ...composed(last.prompt), send: true });
+  await view.tell({ type: 'retry', prompt: last.prompt });
 }
 
 export async function explain({ view }: Rooms): Promise<void> {

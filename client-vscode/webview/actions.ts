@@ -2,13 +2,20 @@
 
 import type { ContentBlock, OptionId, QueuedPrompt } from '../src/protocol.gen.ts';
 import type { Draft, NewRule } from './messages.ts';
-import { isBusy, type Turn } from './state.ts';
+import { isBusy } from './state.ts';
 import { dispatch, newId, post, state } from './store.ts';
 import { scroller } from './ui.ts';
 import { promptText } from './words.ts';
 
-export function send(prompt: readonly ContentBlock[], draft: Draft, whenBusy: 'queue' | 'steer'): void {
-  const promptId = newId('p');
+/** How the id of a prompt begins that is sent once more: kept by the server, so a reload still knows. */
+export const RETRY = 'retry';
+
+export function send(
+  prompt: readonly ContentBlock[],
+  draft: Draft,
+  whenBusy: 'queue' | 'steer',
+  promptId = newId('p'),
+): void {
   if (isBusy(state.value)) {
     const queued = { promptId, prompt: [...prompt], kind: whenBusy };
     const sessionId = state.value.session?.id;
@@ -20,8 +27,8 @@ export function send(prompt: readonly ContentBlock[], draft: Draft, whenBusy: 'q
 }
 
 /** The same prompt once more, as a new turn. */
-export function resend(turn: Turn): void {
-  send(turn.prompt, { text: promptText(turn.prompt), chips: [], caret: 0 }, 'queue');
+export function resend(prompt: readonly ContentBlock[]): void {
+  send(prompt, { text: promptText(prompt), chips: [], caret: 0 }, 'queue', newId(RETRY));
 }
 
 /** The older part of the conversation becomes a summary; the server knows how. */

@@ -1,7 +1,7 @@
 /** Starts the view: messages from the host go to the reducer, and the few that are no state to their place. */
 
 import { options, render } from 'preact';
-import { send } from './actions.ts';
+import { resend, send } from './actions.ts';
 import {
   addChips,
   addToDraft,
@@ -58,6 +58,9 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       break;
     case 'compose':
       compose(message);
+      break;
+    case 'retry':
+      resend(message.prompt);
       break;
     case 'focus':
       composerFocus.value += 1;

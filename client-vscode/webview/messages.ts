@@ -101,6 +101,8 @@ export type ToView =
   | { type: 'recent'; sessions: readonly Session[] }
   | { type: 'attach'; chips: readonly Chip[] }
   | { type: 'compose'; text: string; chips: readonly Chip[]; send: boolean }
+  /** the last prompt once more */
+  | { type: 'retry'; prompt: readonly ContentBlock[] }
   | { type: 'focus' }
   /** a question's card into sight; null: that of the first that waits */
   | { type: 'reveal'; approvalId: string | null }

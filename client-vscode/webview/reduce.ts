@@ -193,6 +193,7 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'mentions':
     case 'attach':
     case 'compose':
+    case 'retry':
     case 'focus':
     case 'reveal':
       return state; // the composer's and the scroller's own business
@@ -202,7 +203,7 @@ export function reduce(state: State, action: ToView | Local): State {
 }
 
 /** What a question has in common with others like it: the tool, and of a command its first word. */
-function kindOf({ call, preview }: ApprovalRequest): string {
+export function kindOf({ call, preview }: ApprovalRequest): string {
   return preview.kind === 'command' ? `${call.name} ${preview.command.trim().split(/\s/, 1)[0]}` : call.name;
 }
 

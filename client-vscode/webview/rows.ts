@@ -82,21 +82,26 @@ export const STEP = 40;
 export const MOST = 600;
 
 /** One step further up, letting go of rows below once there are too many. */
-export function upward(span: Span, total: number): Span {
+export function upward(span: Span, total: number, most: number): Span {
   const size = Math.min(span.size + STEP, Math.max(total - span.after, 0));
-  return size > MOST ? { after: span.after + size - MOST, size: MOST } : { after: span.after, size };
+  return size > most ? { after: span.after + size - most, size: most } : { after: span.after, size };
 }
 
 /** One step back down. */
-export function downward(span: Span): Span {
+export function downward(span: Span, most: number): Span {
   const after = Math.max(span.after - STEP, 0);
-  const size = Math.min(span.size + (span.after - after), MOST);
+  const size = Math.min(span.size + (span.after - after), most);
   return { after, size };
 }
 
+/** At the end again, with the usual number of rows; a screen reader loses none that it has. */
+export function atEnd(span: Span, most: number): Span {
+  return most === Number.POSITIVE_INFINITY ? { after: 0, size: span.size + span.after } : FIRST_SPAN;
+}
+
 /** New rows came at the end. Who follows keeps a window of the usual size; who reads keeps every mounted row. */
-export function grown(span: Span, rows: number, following: boolean): Span {
-  if (following) return FIRST_SPAN;
+export function grown(span: Span, rows: number, following: boolean, most: number): Span {
+  if (following) return atEnd({ ...span, size: span.size + rows }, most);
   return span.after > 0 ? { ...span, after: span.after + rows } : { ...span, size: span.size + rows };
 }
 

@@ -243,4 +243,27 @@ bareView('cards', (bare) => {
     await page.locator('.dock').getByRole('button', { name: 'Show' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'nextWaiting' }]);
   });
+
+  test('the fourth command of a kind offers the rule for the session, and only that one', async () => {
+    const { page } = bare;
+    const session = { id: 'allow_session' as const, label: 'Allow for this session', matches: [], excludes: [] };
+    const nth = (n: number): ApprovalRequest => ({
+      ...COMMAND_APPROVAL,
+      approvalId: `n${n}`,
+      options: [...COMMAND_APPROVAL.options, session],
+    });
+    const allowed = (n: number): ToView => ({
+      type: 'resolved',
+      resolved: { approvalId: `n${n}`, sessionId: 's1', optionId: 'allow_once', by: 'user' },
+    });
+    const row = updates([STARTED, { kind: 'tool_call', call: COMMAND_APPROVAL.call }]);
+    await bare.open([...OPEN, row, ...[1, 2].flatMap((n) => [asked(nth(n)), allowed(n)]), asked(nth(3))]);
+    await bare.card();
+    assert.equal(await page.locator('.card-offer').count(), 0);
+    await say(page, [allowed(3), asked(nth(4))]);
+    await page.locator('.card-offer', { hasText: 'Allowed 3 times.' }).waitFor();
+    await say(page, [allowed(4), asked(nth(5))]);
+    await page.locator('[data-approval="n5"]').waitFor();
+    assert.equal(await page.locator('.card-offer').count(), 0);
+  });
 });

@@ -134,6 +134,20 @@ bareView('sending', (bare) => {
     assert.deepEqual(await page.locator('.chips .chip-label').allTextContents(), ['auth.ts']);
   });
 
+  test('a retry folds the attempt before it; the same words sent again fold nothing', async () => {
+    const { page } = bare;
+    const again = (promptId: string): Update => ({ ...STARTED, promptId }) as Update;
+    await bare.open([...OPEN, updates([STARTED, ENDED])]);
+    await page.getByRole('button', { name: 'Retry' }).click();
+    const [sent] = await posted(page, 'send');
+    await say(page, [updates([again(sent?.promptId ?? ''), ENDED], 3, 't2')]);
+    await page.locator('.attempt', { hasText: 'Attempt 1' }).waitFor();
+    assert.equal(await page.locator('.prompt').count(), 1);
+    await say(page, [updates([again('p9'), ENDED], 5, 't3')]);
+    assert.equal(await page.locator('.attempt').count(), 1);
+    assert.equal(await page.locator('.prompt').count(), 2);
+  });
+
   test('a wait before the next try counts down, and need not be waited for', async () => {
     const { page } = bare;
     const notice: Update = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 60 s.', retryAfter: 60 };

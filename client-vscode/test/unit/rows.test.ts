@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Update } from '../../src/protocol.gen.ts';
 import { reduce } from '../../webview/reduce.ts';
-import { downward, FIRST_SPAN, grown, MOST, mounted, rowsOf, upward } from '../../webview/rows.ts';
+import { atEnd, downward, FIRST_SPAN, grown, MOST, mounted, rowsOf, upward } from '../../webview/rows.ts';
 import { INITIAL, type Turn } from '../../webview/state.ts';
 import { call, loaded, updates } from '../harness/scenes.ts';
 
@@ -96,25 +96,34 @@ describe('the window onto ten thousand rows', () => {
   it('grows upward to six hundred, then lets go below', () => {
     let span = FIRST_SPAN;
     for (let step = 0; step < 25; step += 1) {
-      span = upward(span, 10_000);
+      span = upward(span, 10_000, MOST);
       expect(size(span)).toBeLessThanOrEqual(MOST);
     }
     expect(span).toEqual({ after: 600, size: 600 });
-    for (let step = 0; step < 25; step += 1) span = downward(span);
+    for (let step = 0; step < 25; step += 1) span = downward(span, MOST);
     expect(span).toEqual({ after: 0, size: 600 });
   });
 
   it('reaches the very first row and stops there', () => {
     let span = FIRST_SPAN;
-    for (let step = 0; step < 400; step += 1) span = upward(span, 10_000);
+    for (let step = 0; step < 400; step += 1) span = upward(span, 10_000, MOST);
     const { groups } = mounted(turns, span);
     expect(groups[0]?.turn).toBe(turns[0]);
     expect(span.after + span.size).toBe(10_000);
   });
 
   it('keeps a reader’s rows when new ones come, and a follower’s window small', () => {
-    expect(grown({ after: 0, size: 300 }, 5, false)).toEqual({ after: 0, size: 305 });
-    expect(grown({ after: 40, size: 600 }, 5, false)).toEqual({ after: 45, size: 600 });
-    expect(grown({ after: 0, size: 600 }, 5, true)).toEqual(FIRST_SPAN);
+    expect(grown({ after: 0, size: 300 }, 5, false, MOST)).toEqual({ after: 0, size: 305 });
+    expect(grown({ after: 40, size: 600 }, 5, false, MOST)).toEqual({ after: 45, size: 600 });
+    expect(grown({ after: 0, size: 600 }, 5, true, MOST)).toEqual(FIRST_SPAN);
+  });
+
+  it('lets go of nothing that a screen reader has come to', () => {
+    const every = Number.POSITIVE_INFINITY;
+    let span = FIRST_SPAN;
+    for (let step = 0; step < 20; step += 1) span = upward(span, 10_000, every);
+    expect(span).toEqual({ after: 0, size: 1000 });
+    expect(grown(span, 5, true, every)).toEqual({ after: 0, size: 1005 });
+    expect(atEnd({ after: 40, size: 900 }, every)).toEqual({ after: 0, size: 940 });
   });
 });

@@ -261,7 +261,7 @@ function Receipt({ turn, last }: { turn: Turn; last: boolean }) {
       <Toolbar className="receipt-actions" label={l10n.t('Turn actions')}>
         {turn.files.length > 0 && <UndoButton turn={turn} />}
         {last && turn.prompt.length > 0 && turn.id !== '' && !turn.end?.error && (
-          <Button kind="link" onPress={() => resend(turn)}>
+          <Button kind="link" onPress={() => resend(turn.prompt)}>
             {l10n.t('Retry')}
           </Button>
         )}

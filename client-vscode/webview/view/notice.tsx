@@ -41,7 +41,7 @@ export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Tu
         {last && (
           <div class="card-buttons">
             {retries(failure) && (
-              <Button kind="primary" onPress={() => resend(turn)}>
+              <Button kind="primary" onPress={() => resend(turn.prompt)}>
                 {failure.kind === 'rate_limit' ? l10n.t('Retry now') : l10n.t('Retry')}
               </Button>
             )}

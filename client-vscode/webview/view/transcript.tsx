@@ -1,10 +1,11 @@
 /** The transcript: a window onto the rows, followed at its end, quiet while someone reads. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { RETRY } from '../actions.ts';
 import { draft, markPlace } from '../draft.ts';
 import { l10n } from '../l10n.ts';
 import type { Place } from '../messages.ts';
-import { downward, FIRST_SPAN, grown, mounted, type Span, upward } from '../rows.ts';
+import { atEnd, downward, FIRST_SPAN, grown, MOST, mounted, type Span, upward } from '../rows.ts';
 import { Follower } from '../scroll.ts';
 import { type Pending, questions, type State, type Turn } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
@@ -44,7 +45,7 @@ export function Transcript({ state }: { state: State }) {
       if (value) setFresh(0);
     });
     scroller.follow = () => {
-      setSpan(FIRST_SPAN);
+      setSpan((now) => atEnd(now, most()));
       one.follow();
     };
     scroller.reveal = (selector) => {
@@ -74,9 +75,9 @@ export function Transcript({ state }: { state: State }) {
       follower.current?.follow();
     } else if (known.oldest !== state.oldest && window.total > known.total) {
       anchor.current = box.current && topRow(box.current);
-      setSpan(upward(span, window.total));
+      setSpan(upward(span, window.total, most()));
     } else if (window.total > known.total && known.total > 0) {
-      setSpan(grown(span, window.total - known.total, following));
+      setSpan(grown(span, window.total - known.total, following, most()));
       if (!following) setFresh(fresh + window.total - known.total);
     }
   }, [window.total, sessionId]);
@@ -124,13 +125,13 @@ export function Transcript({ state }: { state: State }) {
     const hiddenAbove = window.total - span.after - span.size > 0;
     if (node.scrollTop < MARGIN && hiddenAbove) {
       anchor.current = topRow(node);
-      setSpan(upward(span, window.total));
+      setSpan(upward(span, window.total, most()));
     } else if (node.scrollTop < MARGIN && state.hasMore && !state.loadingOlder) {
       dispatch({ type: 'olderAsked' });
       post({ type: 'older', before: state.oldest });
     } else if (span.after > 0 && node.scrollHeight - node.clientHeight - node.scrollTop < MARGIN) {
       anchor.current = topRow(node);
-      setSpan(downward(span));
+      setSpan(downward(span, most()));
     }
   };
 
@@ -194,6 +195,11 @@ export function Transcript({ state }: { state: State }) {
   );
 }
 
+/** How many rows may be mounted. A screen reader reads what is mounted, so it keeps whatever it has come to. */
+function most(): number {
+  return document.body.classList.contains('vscode-using-screen-reader') ? Number.POSITIVE_INFINITY : MOST;
+}
+
 function hasRow(turns: readonly Turn[], { request }: Pending): boolean {
   const turn = turns.findLast((one) => one.id === request.turnId);
   return turn?.entries.some((entry) => entry.id === request.call.id) ?? false;
@@ -244,21 +250,15 @@ function onTurnKeys(event: KeyboardEvent): void {
   target.scrollIntoView({ block: 'start' });
 }
 
-/** Which attempt at its prompt a turn is, when a later turn repeats it. */
+/** Which attempt at its prompt a turn is, when the next turn is a retry of it. The same words sent again are none. */
 function attemptOf(turns: readonly Turn[], turn: Turn): number | undefined {
-  const index = turns.indexOf(turn);
-  const next = turns[index + 1];
-  if (!next || !samePrompt(turn, next)) return undefined;
+  let at = turns.indexOf(turn);
+  if (!isRetry(turns[at + 1])) return undefined;
   let n = 1;
-  for (let at = index - 1; at >= 0; at -= 1) {
-    const earlier = turns[at];
-    if (!earlier || !samePrompt(earlier, turn)) break;
-    n += 1;
-  }
+  for (; isRetry(turns[at]); at -= 1) n += 1;
   return n;
 }
 
-function samePrompt(a: Turn, b: Turn): boolean {
-  if (a.prompt.length === 0 || promptText(a.prompt) !== promptText(b.prompt)) return false;
-  return a.prompt === b.prompt || JSON.stringify(a.prompt) === JSON.stringify(b.prompt);
+function isRetry(turn: Turn | undefined): boolean {
+  return turn?.promptId?.startsWith(RETRY) ?? false;
 }

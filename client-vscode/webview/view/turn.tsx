@@ -5,6 +5,7 @@ import type { ContentBlock } from '../../src/protocol.gen.ts';
 import { resend, toggle } from '../actions.ts';
 import { promptOf } from '../draft.ts';
 import { l10n } from '../l10n.ts';
+import { kindOf } from '../reduce.ts';
 import type { Row } from '../rows.ts';
 import type { Entry, Pending, Prose, State, Turn } from '../state.ts';
 import { newId, post, state as store } from '../store.ts';
@@ -111,7 +112,7 @@ export function Card({ pending, around }: { pending: Pending; around: Around }) 
   const all = around.questions;
   const place = all.indexOf(pending) + 1;
   const next = all[place]?.request.call.title;
-  const { approvalId, call } = pending.request;
+  const { approvalId } = pending.request;
   return (
     <ApprovalCard
       pending={pending}
@@ -119,7 +120,7 @@ export function Card({ pending, around }: { pending: Pending; around: Around }) 
       place={place}
       of={all.length}
       next={next}
-      allowedBefore={around.allowed[call.name] ?? 0}
+      allowedBefore={around.allowed[kindOf(pending.request)] ?? 0}
       diffOpen={around.toggles[`${approvalId}/diff`] ?? false}
     />
   );
@@ -209,7 +210,7 @@ const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) 
       {turn.status === 'refused' && (
         <span class="prompt-state error-text">
           {turn.refusal}{' '}
-          <Button kind="link" onPress={() => resend(turn)}>
+          <Button kind="link" onPress={() => resend(turn.prompt)}>
             {l10n.t('Retry')}
           </Button>
         </span>
