@@ -35,15 +35,13 @@ export async function answerByKey(rooms: Rooms, optionId: 'allow_once' | 'reject
   await showQuestion(rooms, next.approvalId);
 }
 
-export async function allowAmended({ approvals, proposals }: Rooms, uri: vscode.Uri | undefined): Promise<void> {
+export async function allowAmended({ approvals }: Rooms, uri: vscode.Uri | undefined): Promise<void> {
   const approvalId = questionOf(uri ?? activeUri());
-  const request = approvalId === undefined ? undefined : approvals.find(approvalId);
-  if (!request) {
+  if (approvalId === undefined || !approvals.find(approvalId)) {
     void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
     return;
   }
-  const args = proposals.amended(request);
-  await approvals.answer(request.approvalId, { optionId: 'allow_once', ...(args && { args }) });
+  await approvals.answer(approvalId, { optionId: 'allow_once' });
 }
 
 export function activeUri(): vscode.Uri | undefined {

@@ -16,6 +16,12 @@ interface Held {
   reply?: (answer: ApprovalAnswer) => void;
 }
 
+/** What the user made of a proposed change. */
+export interface Amendment {
+  /** the arguments that say it; absent: the call cannot say it */
+  args?: Record<string, unknown>;
+}
+
 export class Approvals implements vscode.Disposable {
   private readonly held = new Map<string, Held>();
   private inSight = new Map<string, number>();
@@ -24,7 +30,12 @@ export class Approvals implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onDidAsk = this.asked.event;
   readonly onDidResolve = this.over.event;
+  private readonly refused = new vscode.EventEmitter<{ approvalId: string; message: string }>();
   readonly onDidChange = this.changed.event;
+  /** an answer that cannot be given; the question still stands */
+  readonly onDidRefuse = this.refused.event;
+  /** proposals.ts knows; undefined: nothing was changed */
+  amendment: (request: ApprovalRequest) => Amendment | undefined = () => undefined;
 
   constructor(private readonly connection: Connection) {
     connection.answer('pilotfish/approval/request', (request, token) => this.ask(request, token));
@@ -64,7 +75,10 @@ export class Approvals implements vscode.Disposable {
     }
   }
 
-  /** Whether this was the answer. A late one says so, and does nothing. */
+  /**
+   * Whether this was the answer. A late one says so, and does nothing.
+   * What the user wrote into the proposal is what is allowed, on whichever surface it is allowed.
+   */
   async answer(approvalId: string, answer: ApprovalAnswer): Promise<boolean> {
     const held = this.held.get(approvalId);
     if (!held) {
@@ -72,12 +86,20 @@ export class Approvals implements vscode.Disposable {
       return false;
     }
     const { sessionId } = held.request;
+    const allows = answer.optionId.startsWith('allow') && answer.args === undefined;
+    const amended = allows ? this.amendment(held.request) : undefined;
+    if (amended && !amended.args) {
+      const message = vscode.l10n.t('Your changes cannot be part of this call. Discard them, or deny it.');
+      this.refused.fire({ approvalId, message });
+      return false;
+    }
+    const whole = amended?.args ? { ...answer, args: amended.args } : answer;
     this.drop({ approvalId, sessionId, optionId: answer.optionId, by: 'client' });
     if (held.reply) {
-      held.reply(answer);
+      held.reply(whole);
       return true;
     }
-    const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...answer });
+    const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...whole });
     return accepted;
   }
 
@@ -90,6 +112,7 @@ export class Approvals implements vscode.Disposable {
 
   dispose(): void {
     this.asked.dispose();
+    this.refused.dispose();
     this.over.dispose();
     this.changed.dispose();
   }

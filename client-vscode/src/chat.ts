@@ -70,6 +70,10 @@ export class Chat implements vscode.Disposable {
     this.asks.onDidChange(() => this.showWaiting());
     approvals.onDidAsk((request) => view.post({ type: 'approval', request, at: Date.now() }));
     approvals.onDidResolve((resolved) => view.post({ type: 'resolved', resolved }));
+    approvals.onDidRefuse((refused) => {
+      view.post({ type: 'answerRefused', ...refused });
+      if (!approvals.isInSight(refused.approvalId)) void vscode.window.showWarningMessage(refused.message);
+    });
     approvals.onDidChange(() => this.showWaiting());
     sessions.onDidList((list) => view.post({ type: 'recent', sessions: list.slice(0, RECENT) }));
     server.onDidChange((state) => view.post({ type: 'server', server: state }));
@@ -300,7 +304,7 @@ export class Chat implements vscode.Disposable {
       await this.connection.request('pilotfish/rule/add', { decision: 'allow', ...rule, sessionId });
       await this.approvals.answer(approvalId, { optionId: 'allow_once' });
     } catch (error) {
-      this.view.post({ type: 'ruleRefused', approvalId, message: messageOf(error) });
+      this.view.post({ type: 'answerRefused', approvalId, message: messageOf(error) });
     }
   }
 

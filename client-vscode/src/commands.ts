@@ -105,6 +105,9 @@ export async function fromView(rooms: Rooms, message: FromView): Promise<void> {
     case 'amend':
       await proposals.showQuestion(message.approvalId, 0, false);
       return;
+    case 'discardAmended':
+      await proposals.discard(message.approvalId);
+      return;
     case 'openDiff':
       await proposals.showQuestion(message.approvalId, message.file, true);
       return;

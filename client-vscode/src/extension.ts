@@ -89,6 +89,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     ),
     ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, view)),
     ...registerCommands(rooms),
+    proposals.onDidAmend((said) => view.post({ type: 'amended', ...said })),
+    view.onDidReceive((message) => {
+      if (message.type === 'ready') proposals.tellAll();
+    }),
     vscode.workspace.onDidGrantWorkspaceTrust(() => {
       connection.notify('pilotfish/trust/changed', { trusted: true });
       view.post({ type: 'trusted', trusted: true });

@@ -140,7 +140,7 @@ export class Models {
 
   private item(model: Model, inUse: string): vscode.QuickPickItem {
     const facts = [
-      model.provider,
+      !model.label.includes(`(${model.provider})`) && model.provider,
       model.contextWindow && count(model.contextWindow),
       model.price && `$${model.price.input}/$${model.price.output}`,
       model.id === inUse && vscode.l10n.t('in use'),

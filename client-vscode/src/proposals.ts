@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 import { amendedArgs } from './amend.ts';
-import type { Approvals } from './approvals.ts';
+import type { Amendment, Approvals } from './approvals.ts';
 import type { ApprovalRequest } from './protocol.gen.ts';
 
 /** The right side of a question's diff: what the user writes here can be allowed instead. */
@@ -14,10 +14,16 @@ export class Proposals implements vscode.Disposable {
   private readonly files = new MemoryFiles();
   private readonly texts = new Map<string, string>();
   private readonly subscriptions: vscode.Disposable[];
+  private readonly amended = new vscode.EventEmitter<{ approvalId: string; amended: boolean }>();
   private count = 0;
+  /** the user wrote into a proposal, or took it back */
+  readonly onDidAmend = this.amended.event;
 
   constructor(private readonly approvals: Approvals) {
+    approvals.amendment = (request) => this.amendment(request);
     this.subscriptions = [
+      this.amended,
+      vscode.workspace.onDidChangeTextDocument(({ document }) => this.tell(questionOf(document.uri))),
       vscode.workspace.registerFileSystemProvider(PROPOSAL, this.files, { isCaseSensitive: true }),
       vscode.workspace.registerTextDocumentContentProvider(SHOWN, {
         provideTextDocumentContent: (uri) => this.texts.get(uri.toString()) ?? '',
@@ -47,16 +53,24 @@ export class Proposals implements vscode.Disposable {
     await openDiff(left, right, title, preserveFocus);
   }
 
-  /** The arguments as the user has changed them in the diff; undefined: nothing was changed, or it cannot be said. */
-  amended(request: ApprovalRequest): Record<string, unknown> | undefined {
+  /** What the user has changed in the diffs of a question; undefined: nothing. Of several files, one can be changed. */
+  amendment(request: ApprovalRequest): Amendment | undefined {
     if (request.preview.kind !== 'diff') return undefined;
-    for (const [index, file] of request.preview.files.entries()) {
+    const changed = request.preview.files.flatMap((file, index) => {
       const uri = proposalUri(request.approvalId, index, vscode.Uri.parse(file.uri));
       const open = vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri.toString());
       const text = open?.getText() ?? this.files.text(uri);
-      if (text !== undefined && text !== (file.after ?? '')) return amendedArgs(request, index, text);
-    }
-    return undefined;
+      return text === undefined || text === (file.after ?? '') ? [] : [{ index, text }];
+    });
+    const [first] = changed;
+    if (!first) return undefined;
+    const args = changed.length > 1 ? undefined : amendedArgs(request, first.index, first.text);
+    return args ? { args } : {};
+  }
+
+  /** Which questions have changes of the user's: for a view that has just come. */
+  tellAll(): void {
+    for (const { approvalId } of this.approvals.open) if (this.has(approvalId)) this.tell(approvalId);
   }
 
   /** Back to what was proposed. */
@@ -90,6 +104,15 @@ export class Proposals implements vscode.Disposable {
   async showText(text: string, language: string): Promise<void> {
     const document = await vscode.workspace.openTextDocument({ content: text, language });
     await vscode.window.showTextDocument(document, { preview: true });
+  }
+
+  private has(approvalId: string): boolean {
+    const request = this.approvals.find(approvalId);
+    return request !== undefined && this.amendment(request) !== undefined;
+  }
+
+  private tell(approvalId: string | undefined): void {
+    if (approvalId !== undefined) this.amended.fire({ approvalId, amended: this.has(approvalId) });
   }
 
   private text(text: string, path: string): vscode.Uri {

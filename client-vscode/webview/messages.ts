@@ -85,8 +85,10 @@ export type ToView =
   | { type: 'session'; session: Session }
   | { type: 'approval'; request: ApprovalRequest; at: number }
   | { type: 'resolved'; resolved: ApprovalResolved }
-  /** the rule a question was to be allowed by cannot be one; the question still stands */
-  | { type: 'ruleRefused'; approvalId: string; message: string }
+  /** the answer, or the rule that goes with it, cannot be one; the question still stands */
+  | { type: 'answerRefused'; approvalId: string; message: string }
+  /** the user has changed the proposal in the diff editor, or taken that back */
+  | { type: 'amended'; approvalId: string; amended: boolean }
   | { type: 'ask'; ask: Ask }
   | { type: 'askOver'; id: string }
   | { type: 'queue'; sessionId: string; prompts: readonly QueuedPrompt[] }
@@ -147,6 +149,7 @@ export type FromView =
   | { type: 'answerAsk'; id: string; answer: string | null }
   | { type: 'visibleCards'; approvalIds: readonly string[] }
   | { type: 'amend'; approvalId: string }
+  | { type: 'discardAmended'; approvalId: string }
   | { type: 'openDiff'; approvalId: string; file: number }
   | { type: 'openCallDiff'; uri: string; diff: string }
   | { type: 'review'; title: string; files: readonly ReviewFile[] }

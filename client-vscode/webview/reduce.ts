@@ -107,10 +107,15 @@ export function reduce(state: State, action: ToView | Local): State {
         optionId === 'allow_once' ? { ...state.allowed, [kind]: (state.allowed[kind] ?? 0) + 1 } : state.allowed;
       return { ...state, allowed, approvals: state.approvals.filter((pending) => pending !== found) };
     }
-    case 'ruleRefused':
+    case 'answerRefused':
       return mapPending(state, action.approvalId, ({ answering: _, ...pending }) => ({
         ...pending,
         fault: action.message,
+      }));
+    case 'amended':
+      return mapPending(state, action.approvalId, ({ fault: _, ...pending }) => ({
+        ...pending,
+        amended: action.amended,
       }));
     case 'answering':
       return mapPending(state, action.approvalId, (pending) => ({ ...pending, answering: action.answer }));

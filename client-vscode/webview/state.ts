@@ -91,8 +91,10 @@ export interface Pending {
   at: number;
   /** what the user pressed here; the server has not said yet that it holds */
   answering?: 'allow' | 'deny';
-  /** why the rule it was to be allowed by cannot be one */
+  /** why the answer, or the rule it was to be allowed by, cannot be one */
   fault?: string;
+  /** the user has changed the proposal in the diff editor */
+  amended?: boolean;
 }
 
 /** What a screen reader should hear; `n` grows by one with each. */

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.support.client import RpcError, never, option
-from tests.support.provider import Call, call, calls, say
+from tests.support.provider import Call, call, calls, fails, say
 from tests.support.served import Rig, served
 
 from pilotfish.protocol import wire
@@ -212,6 +212,16 @@ async def test_a_prompt_may_bring_files_selections_images_and_problems(rig: Rig)
     for words in ("second = 2", "typed and never saved", "two is wrong", "iVBORw0KGgo="):
         assert words in sent
     assert "first = 1" not in sent.split("diagnostic", maxsplit=1)[0]
+
+
+async def test_a_provider_that_is_waited_for_is_asked_at_once_on_request(rig: Rig):
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, rig.script("limited", fails("rate_limit", retry_after=50), say("There.")))
+    notice = (await rig.client.told("notice", session)).update
+    assert isinstance(notice, wire.Notice)
+    assert (notice.retry_after, notice.message.rpartition(". ")[2]) == (50, "Retrying in 50 s.")
+    assert await rig.client.request("pilotfish/session/retry", {"sessionId": session}) == {}
+    assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
 
 
 async def test_a_turn_is_cancelled_by_the_method_with_a_receipt(rig: Rig):

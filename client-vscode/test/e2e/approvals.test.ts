@@ -198,8 +198,9 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await page.keyboard.press('End');
     await page.keyboard.type('  # mine');
     await page.locator('.monaco-diff-editor .editor.modified .view-line', { hasText: '# mine' }).waitFor();
+    await workbench.chat.getByText('You changed it in the editor.').waitFor();
     await workbench.shot('25-amend');
-    await workbench.command('Pilotfish: Allow with My Changes');
+    await workbench.button('Allow with my changes').click();
     await workbench.ended(7);
     await workbench.openFile('auth.py');
     await workbench.line('# mine').waitFor();

@@ -123,7 +123,7 @@ bareView('cards', (bare) => {
         rule: { tool: 'bash', pattern: 'npm test *', scope: 'session' },
       },
     ]);
-    await say(page, [{ type: 'ruleRefused', approvalId: 'a2', message: 'it is too long' }]);
+    await say(page, [{ type: 'answerRefused', approvalId: 'a2', message: 'it is too long' }]);
     await page.getByText('it is too long').waitFor();
     await button('Save rule and allow').waitFor();
   });
@@ -265,5 +265,20 @@ bareView('cards', (bare) => {
     await say(page, [allowed(4), asked(nth(5))]);
     await page.locator('[data-approval="n5"]').waitFor();
     assert.equal(await page.locator('.card-offer').count(), 0);
+  });
+
+  test('a proposal changed in the editor says so, and what was written is what is allowed', async () => {
+    const { page } = bare;
+    await bare.open([...WAITING, { type: 'amended', approvalId: 'a1', amended: true }]);
+    await bare.card();
+    await page.getByText('You changed it in the editor.').waitFor();
+    assert.equal(await button('Allow').count(), 0);
+    await button('Discard').click();
+    assert.deepEqual(await posted(page, 'discardAmended'), [{ type: 'discardAmended', approvalId: 'a1' }]);
+    await button('Allow with my changes').click();
+    await say(page, [{ type: 'answerRefused', approvalId: 'a1', message: 'They cannot be part of it.' }]);
+    await page.getByRole('alert').getByText('They cannot be part of it.').waitFor();
+    await say(page, [{ type: 'amended', approvalId: 'a1', amended: false }]);
+    await button('Allow').waitFor();
   });
 });

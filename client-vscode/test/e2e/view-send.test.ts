@@ -130,7 +130,7 @@ bareView('sending', (bare) => {
     const chip: Chip = { id: 'a', label: 'auth.ts', icon: 'file', block: { type: 'resource', uri: 'file:///a' } };
     await say(page, [{ type: 'attach', chips: [chip] }]);
     await bare.prompt().press('ArrowUp');
-    assert.equal(await bare.prompt().inputValue(), 'Hi');
+    await page.waitForFunction(() => (document.querySelector('#prompt') as HTMLTextAreaElement).value === 'Hi');
     assert.deepEqual(await page.locator('.chips .chip-label').allTextContents(), ['auth.ts']);
   });
 

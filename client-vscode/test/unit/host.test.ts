@@ -341,3 +341,31 @@ describe('the line of prompts', () => {
     expect(told.slice(0, 2)).toEqual(['updates', 'queue']);
   });
 });
+
+describe('a proposal the user wrote into', () => {
+  it('is allowed as it was written, whichever surface allows it', async () => {
+    const { approvals, transport } = connected();
+    approvals.amendment = () => ({ args: { content: 'mine' } });
+    const { answer } = transport.ask(EDIT_APPROVAL);
+    await approvals.answer('a1', { optionId: 'allow_session' });
+    expect(await answer).toEqual({ optionId: 'allow_session', args: { content: 'mine' } });
+  });
+
+  it('is denied as any other', async () => {
+    const { approvals, transport } = connected();
+    approvals.amendment = () => ({});
+    const { answer } = transport.ask(EDIT_APPROVAL);
+    await approvals.answer('a1', { optionId: 'reject' });
+    expect(await answer).toEqual({ optionId: 'reject' });
+  });
+
+  it('is not allowed as it was proposed when the call cannot say what was written', async () => {
+    const { approvals, transport } = connected();
+    approvals.amendment = () => ({});
+    const refused: string[] = [];
+    approvals.onDidRefuse(({ approvalId }) => refused.push(approvalId));
+    transport.ask(EDIT_APPROVAL);
+    expect(await approvals.answer('a1', { optionId: 'allow_once' })).toBe(false);
+    expect([refused, approvals.open.map(({ approvalId }) => approvalId)]).toEqual([['a1'], ['a1']]);
+  });
+});

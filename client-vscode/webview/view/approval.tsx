@@ -108,10 +108,23 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                   </Button>
                 </p>
               )}
+              {pending.amended && (
+                <p class="card-offer">
+                  {l10n.t('You changed it in the editor.')}{' '}
+                  <Button kind="link" onPress={() => post({ type: 'discardAmended', approvalId: id })}>
+                    {l10n.t('Discard')}
+                  </Button>
+                </p>
+              )}
+              {pending.fault !== undefined && (
+                <p class="note error-text" role="alert">
+                  {pending.fault}
+                </p>
+              )}
               <Toolbar className="card-buttons" label={l10n.t('Answer')}>
                 <span class="split">
                   <Button kind="primary" onPress={() => say('allow_once')}>
-                    {l10n.t('Allow')}
+                    {pending.amended ? l10n.t('Allow with my changes') : l10n.t('Allow')}
                   </Button>
                   {(session || always) && (
                     <button
