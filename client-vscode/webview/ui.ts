@@ -9,12 +9,15 @@ export const scroller: {
   follow: () => void;
   leave: () => void;
   reveal: (selector: string) => void;
+  /** something that grows: from its beginning on, unless the end shows all of it */
+  showWhole: (node: HTMLElement) => void;
   /** where the user reads; undefined: at the end */
   place: () => Place | undefined;
 } = {
   follow: () => {},
   leave: () => {},
   reveal: () => {},
+  showWhole: () => {},
   place: () => undefined,
 };
 

@@ -281,4 +281,31 @@ bareView('cards', (bare) => {
     await say(page, [{ type: 'amended', approvalId: 'a1', amended: false }]);
     await button('Allow').waitFor();
   });
+
+  test('what opens in a card leaves its beginning in sight, and the chat following where that can be', async () => {
+    const { page } = bare;
+    const top = () =>
+      page.evaluate(() => {
+        const head = document.querySelector('.card.approval .card-head')?.getBoundingClientRect();
+        const box = document.querySelector('.transcript')?.getBoundingClientRect();
+        return head && box ? Math.round(head.top - box.top) : -1;
+      });
+    const rows = updates([
+      STARTED,
+      { kind: 'tool_call', call: COMMAND_APPROVAL.call },
+      { kind: 'tool_call', call: EDIT_CALL },
+    ]);
+    await bare.open([...OPEN, rows, asked(COMMAND_APPROVAL), asked(EDIT_APPROVAL)]);
+    await bare.card();
+    await button('More ways to allow').first().click();
+    await page.getByRole('menuitem', { name: /Always…/ }).click();
+    await page.locator('.rule-words').waitFor();
+    await bare.rest();
+    assert.ok((await top()) >= 0, `the card’s title is at ${await top()}`);
+    await bare.open(WAITING);
+    await bare.card();
+    await button('Deny…').click();
+    await page.getByPlaceholder(/instead/).waitFor();
+    assert.equal(await page.locator('.pill').count(), 0);
+  });
 });

@@ -7,6 +7,7 @@ import { diffOf } from '../diffs.ts';
 import { l10n } from '../l10n.ts';
 import type { Pending } from '../state.ts';
 import { post } from '../store.ts';
+import { scroller } from '../ui.ts';
 import { watchCard } from '../visible.ts';
 import { escaped, placeOf, questionTitle, sentence } from '../words.ts';
 import { Always } from './always.tsx';
@@ -41,6 +42,10 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
     const timer = setTimeout(() => setHears(true), DEAF);
     return () => clearTimeout(timer);
   }, [id]);
+  // What opens grows the card: its beginning stays in sight, though the chat follows its own end.
+  useLayoutEffect(() => {
+    if (panel !== 'none' && card.current) scroller.showWhole(card.current);
+  }, [panel]);
   const option = (name: OptionId) => request.options.find((one) => one.id === name);
   const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) =>
     answer(id, optionId, more);

@@ -39,6 +39,7 @@ export function Transcript({ state }: { state: State }) {
   useEffect(() => {
     if (!box.current || !content.current) return;
     const one = new Follower(box.current, content.current);
+    const following = () => one.following.value;
     follower.current = one;
     const unsubscribe = one.following.subscribe((value) => {
       setAway(!value);
@@ -51,6 +52,13 @@ export function Transcript({ state }: { state: State }) {
     scroller.reveal = (selector) => {
       const node = box.current?.querySelector(selector);
       if (node) one.goTo(() => node.scrollIntoView({ block: 'center' }));
+    };
+    scroller.showWhole = (node) => {
+      const { current } = box;
+      if (!current) return;
+      const toEnd = current.scrollHeight - current.clientHeight - current.scrollTop;
+      const hidden = node.getBoundingClientRect().top - current.getBoundingClientRect().top < (following() ? toEnd : 0);
+      if (hidden) one.goTo(() => node.scrollIntoView({ block: 'start' }));
     };
     scroller.leave = () => {
       if (box.current && box.current.scrollHeight > box.current.clientHeight) one.leave();
