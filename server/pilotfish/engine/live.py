@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FORGET_AFTER = 1.0  # seconds for what still holds on to a deleted session to let it go
+
 WhenBusy = Literal["reject", "queue", "steer"]
 
 
@@ -237,7 +239,7 @@ class Live:
         await self.catalog.delete(session_id)
         self.transcript_path(session_id).unlink(missing_ok=True)
         # What it said may be a hundred megabytes, and would wait for the collector as long as nothing much happens.
-        asyncio.get_running_loop().call_soon(gc.collect)
+        asyncio.get_running_loop().call_later(FORGET_AFTER, gc.collect)
 
     def transcript_path(self, session_id: str) -> Path:
         """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
