@@ -222,7 +222,7 @@ def stripped(value: Any) -> Any:
 def renamed(text: str) -> str:
     """Ids by the order they come in."""
     names: dict[str, str] = {}
-    own, providers = r"[a-z]+_[0-9a-f]{20}\b", r"(?:[a-z]+[-_]\d{6}|sig-[0-9a-f]{64})"
+    own, providers = r"[a-z]+_[0-9a-f]{20}\b", r"(?:sig-[0-9a-f]{64}|[a-z]+[-_]\d{6})"
     return re.sub(rf"\b(?:{own}|{providers})", lambda found: names.setdefault(found[0], f"id{len(names)}"), text)
 
 
