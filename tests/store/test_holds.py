@@ -53,6 +53,18 @@ async def test_closing_the_ledger_releases_its_holds(tmp_path: Path):
     assert list((tmp_path / "holds").iterdir()) == []
 
 
+async def test_closing_a_ledger_leaves_a_session_to_whoever_holds_it_now(tmp_path: Path):
+    async with opened(tmp_path) as (now, _), opened(tmp_path) as (third, _):
+        async with opened(tmp_path) as (before, _):
+            (await before.hold("s")).release()
+            (await before.hold("another")).release()
+            await now.hold("s")
+        assert len(list((tmp_path / "holds").iterdir())) == 1
+        with pytest.raises(SessionBusy):
+            await third.hold("s")
+    assert list((tmp_path / "holds").iterdir()) == []
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 async def test_a_hold_ends_with_its_process_however_that_ends(tmp_path: Path):
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,7 @@
 """Holding a session: one process at a time may prompt it.
 
-A hold is a lock on a file, so it ends with `release` or with the process. The file's text names the holder.
+A hold is a lock on a file, so it ends with `release` or with the process. The file's text names the holder. The file
+stays for the next time, until the ledger is closed: to remove it can take longer than all else at the end of a turn.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from pilotfish.store.locks import lock_alone, make_private, open_lock_file
 
 NO_FILE: Final = -1
 """held in this process only: there is no directory to lock in"""
+
+REMOVING_SECONDS: Final = 0.2
+"""for the files that are left at the end; a file that stays does no harm"""
 
 
 class Hold:
@@ -43,6 +47,8 @@ class Holds:
         self._label = label
         self._held: dict[str, int] = {}
         """the open lock file of each session held"""
+        self._left: dict[str, None] = {}
+        """sessions that were held: their files are still there"""
 
     def has(self, session_id: str) -> bool:
         return session_id in self._held
@@ -63,15 +69,15 @@ class Holds:
         fd = self._held.pop(session_id, None)
         if fd is None or fd == NO_FILE:
             return
-        # Removed while it is still locked: whoever opened it meanwhile sees that it is gone. Windows removes no open
-        # file, and the empty file that stays does no harm.
-        with contextlib.suppress(OSError):
-            self._path(session_id).unlink()
+        self._left[session_id] = None
         os.close(fd)
 
     def release_all(self) -> None:
         for session_id in list(self._held):
             self.release(session_id)
+        until = time.monotonic() + REMOVING_SECONDS
+        while self._left and time.monotonic() < until:
+            _remove(self._path(self._left.popitem()[0]))
 
     def _lock(self, path: Path) -> int:
         make_private(self._directory)
@@ -102,6 +108,18 @@ def _busy(path: Path) -> str:
         return f"The session is in use elsewhere: {holder['label']} (process {holder['pid']}, since {since})."
     except (OSError, ValueError, KeyError, TypeError):
         return "The session is in use by another Pilotfish."
+
+
+def _remove(path: Path) -> None:
+    """Remove the file of a session that nobody holds by now. Windows removes no open file, so there it stays."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDWR)
+        try:
+            # Removed while it is locked: whoever opened it meanwhile sees that it is gone.
+            if lock_alone(fd) and _is_at(fd, path):
+                path.unlink()
+        finally:
+            os.close(fd)
 
 
 def _is_at(fd: int, path: Path) -> bool:
