@@ -67,6 +67,38 @@ async def test_frames_leave_whole_and_in_order(kind: str):
     os.close(source)
 
 
+async def test_a_lone_frame_is_written_before_anything_else_runs():
+    source, sink = pipe()
+    os.set_blocking(source, False)
+    outbox = Outbox(sink, on_gone=lambda: None)
+    for number in range(3):
+        outbox.send(b"%d" % number)
+        assert unframe(os.read(source, 65536)) == [b"%d" % number]
+        await outbox.flushed()
+    os.close(source)
+    os.close(sink)
+
+
+async def test_what_follows_in_the_same_turn_of_the_loop_is_written_together(monkeypatch: pytest.MonkeyPatch):
+    source, sink = pipe()
+    outbox = Outbox(sink, on_gone=lambda: None)
+    writes = list[int]()
+    write = os.write
+
+    def counted(descriptor: int, data: bytes) -> int:
+        if descriptor == sink:
+            writes.append(len(unframe(data)))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", counted)
+    for number in range(100):
+        outbox.send(b"%d" % number)
+    await outbox.flushed()
+    assert writes == [1, 99]
+    os.close(source)
+    os.close(sink)
+
+
 async def test_a_client_that_does_not_read_blocks_nobody_and_is_known_to_be_behind(kind: str):
     source, sink = pipe()
     outbox = Outbox(sink, on_gone=lambda: None)

@@ -101,17 +101,28 @@ class _Direct:
         os.set_blocking(descriptor, False)
 
     def put(self, frame: bytes) -> int:
-        self._frames.append(frame)
-        self.waiting += len(frame)
         if not self._scheduled and not self._armed:
-            # At the end of this turn of the loop: frames sent together are written together.
+            # A frame that comes alone leaves at once. What follows it in this turn of the loop is written together.
             self._scheduled = True
             self._loop.call_soon(self._flush)
+            written = self._try(frame)
+        else:
+            written = 0
+        if written < len(frame):
+            self._frames.append(memoryview(frame)[written:] if written else frame)
+            self.waiting += len(frame) - written
         return self.waiting
 
     def push(self) -> None:
         if not self._armed:
             self._flush()
+
+    def _try(self, frame: bytes) -> int:
+        """How much of it could be written. Whoever sends does not hear that the client is gone: `_flush` will."""
+        try:
+            return os.write(self._descriptor, frame)
+        except OSError:
+            return 0
 
     def _flush(self) -> None:
         self._scheduled = False
