@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.faces import SilentFace
 
 from pilotfish.core.records import ChunkRecord, Entry, NoticeRecord, Record, StateRecord, UndoRecord
+from pilotfish.engine import journal as module
 from pilotfish.engine.journal import Journal
 from pilotfish.engine.ports import Told
 from pilotfish.errors import StorageError
@@ -84,6 +86,45 @@ async def test_silent_records_take_no_seq() -> None:
     await book.settled()
     assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (2, None), (3, 2)]
     assert [told.seq for told in face.told] == [1, 2]
+
+
+async def test_what_was_emitted_can_be_waited_for_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHOWN_SECONDS", 60.0)
+    face = SilentFace(NoEditor())
+    log = journal(Disk(), face)
+    await log.shown()
+    log.emit(chunk("a", "one"))
+    await log.shown()
+    assert [told.record for told in face.told] == [chunk("a", "one")]
+
+
+async def test_nobody_waits_for_a_client_that_does_not_keep_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHOWN_SECONDS", 3600.0)
+    face = SlowFace()
+    log = journal(Disk(), face)
+    log.emit(chunk("a", "one"))
+    await log.shown()
+    assert face.told == []
+    face.open.set()
+    await log.settled()
+
+
+async def test_nobody_waits_long_for_a_disk_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHOWN_SECONDS", 0.01)
+    hangs: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    class Hanging(Disk):
+        def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+            return hangs
+
+    face = SilentFace(NoEditor())
+    log = journal(Hanging(), face)
+    log.emit(chunk("a", "one"))
+    await log.shown()
+    assert face.told == []
+    hangs.set_result(None)
+    await log.settled()
+    assert [told.record for told in face.told] == [chunk("a", "one")]
 
 
 async def test_while_the_client_is_slow_chunks_join_and_nothing_else_waits() -> None:

@@ -5,20 +5,36 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,  # pyright: ignore[reportDeprecated]  # still in old histories
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+    repair_messages,
+)
 from pydantic_ai.models.test import TestModel
+from tests.core.test_trim import rounds
 from tests.support.engine import Dialect, Rig, rig
 from tests.support.faces import ALLOW
 from tests.support.provider import Call, Gate, Reply, Text, Tokens, call, calls, fails, say
 
-from pilotfish.core.records import MessageRecord, record_to_json
-from pilotfish.engine import lean_run
+from pilotfish.core.records import ChunkRecord, MessageRecord, record_to_json
+from pilotfish.engine import journal, lean_run
+from pilotfish.engine.adapter import from_canonical
+from pilotfish.engine.orchestrator import RequestOrchestrator
 from pilotfish.engine.ports import Answer
 from pilotfish.settings import Settings
 
@@ -187,6 +203,24 @@ async def play(place: Path, scene: Scene, dialect: Dialect, *, lean: bool) -> di
     return {"outcomes": outcomes, **json.loads(text)}
 
 
+async def test_words_are_shown_before_what_came_with_them_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SHOWN_SECONDS", 60.0)
+    after_response = RequestOrchestrator.after_response
+    shown: list[list[str]] = []
+
+    def looked_at(turn: RequestOrchestrator, context: Any, response: ModelResponse) -> ModelResponse:
+        pieces = [told.record for told in played.told if isinstance(told.record, ChunkRecord)]
+        shown.append([piece.text for piece in pieces if piece.channel == "message"])
+        return after_response(turn, context, response)
+
+    monkeypatch.setattr(RequestOrchestrator, "after_response", looked_at)
+    async with rig(tmp_path, Reply(parts=(Text("hm"), Call("list_dir", {}))), say("done")) as played:
+        await played.prompt("go")
+    assert shown[0] == ["hm"]
+
+
 def by_call(records: Sequence[tuple[str, dict[str, Any]]]) -> dict[str, list[Any]]:
     """What was told of the turn, and of each call. How many deltas come at once, and which of two calls that run
     side by side is ahead, is nobody's promise."""
@@ -238,3 +272,49 @@ def test_only_what_it_can_do_goes_its_way(monkeypatch: pytest.MonkeyPatch) -> No
     assert not lean_run.fits(plain, model, [], ())
     monkeypatch.setenv("PILOTFISH_LEAN", "0")
     assert not lean_run.fits(plain, model, [request], ())
+
+
+def _call(key: str) -> ToolCallPart:
+    return ToolCallPart("read", "{}", key)
+
+
+def _found(key: str) -> ToolReturnPart:
+    return ToolReturnPart("read", "found", key)
+
+
+def _old_retry(key: str) -> Any:
+    with warnings.catch_warnings(action="ignore"):
+        return RetryPromptPart("no", tool_name="read", tool_call_id=key)  # pyright: ignore[reportDeprecated]  # still in old histories
+
+
+IDS = st.sampled_from("ab")
+REQUESTS = st.lists(
+    st.one_of(
+        IDS.map(_found),
+        st.builds(UserPromptPart, st.just("go")),
+        IDS.map(_old_retry),
+    ),
+    max_size=3,
+).map(lambda parts: ModelRequest(parts=parts))
+RESPONSES = st.lists(
+    st.one_of(IDS.map(_call), st.builds(TextPart, st.just("hm"))),
+    max_size=3,
+).map(lambda parts: ModelResponse(parts=parts))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(REQUESTS, RESPONSES), max_size=6))
+@example(
+    [
+        ModelRequest(parts=[UserPromptPart("go")]),
+        ModelResponse(parts=[_call("a")]),
+        ModelRequest(parts=[_found("b")]),
+    ]
+)
+def test_what_is_not_repaired_needs_no_repair(messages: list[ModelMessage]) -> None:
+    assert lean_run.repaired(messages) == repair_messages(messages)
+
+
+def test_a_sound_conversation_is_not_even_copied() -> None:
+    messages: list[ModelMessage] = [from_canonical(message) for message in rounds(3)]
+    assert lean_run.repaired(messages) is messages

@@ -171,9 +171,9 @@ def without_blanks(part: Part) -> Part | None:
 
     A signature or another field that a provider needs back is something. A return is never left out.
     """
-    if isinstance(part, TextPart | ThoughtPart):
+    if isinstance(part, _SPOKEN):
         return None if not part.extra and is_blank(part.content) else part
-    if isinstance(part, ToolCallPart | OtherPart):
+    if isinstance(part, _NEVER_BLANK):
         return part
     if isinstance(part, ToolReturnPart):
         return replace(part, content=NO_OUTPUT) if is_blank(part.content) else part
@@ -186,6 +186,10 @@ def without_blanks(part: Part) -> Part | None:
 def is_blank(content: object) -> bool:
     """Whether a content says nothing: none, empty, or white space alone."""
     return (not content or content.isspace()) if isinstance(content, str) else content is None or content == []
+
+
+_SPOKEN = (TextPart, ThoughtPart)  # every part of every history comes here: making a union each time costs as much
+_NEVER_BLANK = (ToolCallPart, OtherPart)
 
 
 class _Expected(NamedTuple):

@@ -23,6 +23,9 @@ from pilotfish.errors import StorageError
 
 log = logging.getLogger(__name__)
 
+SHOWN_SECONDS = 0.05
+"""how long the reading of an answer waits for a piece of it to be told"""
+
 
 class Append(Protocol):
     """The ledger's door for records: done when they are on disk."""
@@ -95,6 +98,14 @@ class Journal:
         """Everything emitted before this call has been written and told."""
         while self._pump is not None:
             await asyncio.shield(self._pump)
+
+    async def shown(self) -> None:
+        """What was emitted has been told, or the client does not keep up, or the disk is slow: nobody waits for long.
+
+        While somebody waits here the loop is free, so that this is the quickest way to the client.
+        """
+        if self._pump is not None and self._face.keeps_up:
+            await asyncio.wait((self._pump,), timeout=SHOWN_SECONDS)
 
     async def _run(self) -> None:
         try:

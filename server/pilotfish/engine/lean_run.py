@@ -17,6 +17,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
@@ -33,8 +34,15 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
     RetryFeedbackPart,
     RetryInfo,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
     ToolCallPart,
     ToolReturnPart,
     repair_messages,
@@ -50,6 +58,8 @@ from pilotfish.settings import Settings
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
+
+FRAME = 0.016  # seconds: nobody sees words come faster than a screen shows them
 
 
 def fits(settings: Settings, model: Model[Any], history: Sequence[ModelMessage], toolsets: Sequence[object]) -> bool:
@@ -87,7 +97,7 @@ class LeanRun:
         self._has_token_limit = limits.has_token_limits()
         self._next = _again(history[-1])
         self._clean = False
-        self._parameters: tuple[str, ModelRequestParameters] | None = None
+        self._show_from = 0.0
         self._output_retries = 0
         self._tool_retries: dict[str, int] = {}
         self._queue = PendingMessageQueue()
@@ -134,11 +144,11 @@ class LeanRun:
         self._limits.check_before_request(self._usage)
         sent = turn.before_request(context, self.messages)
         if not self._clean:
-            sent = repair_messages(sent)
-        parameters = self._asked_for(instructions)
+            sent = repaired(sent)
+        parameters = _asked_for(instructions)
         prepared = self._model.prepare_messages(sent, parameters)
         if prepared is not sent:
-            prepared = repair_messages(prepared)
+            prepared = repaired(prepared)
         # What a run adds is an answer and the results of all its calls, in order: nothing is to be repaired there.
         self._clean = prepared is sent and len(sent) == len(self.messages)
         response = await self._stream(prepared, parameters)
@@ -149,16 +159,6 @@ class LeanRun:
             raise
         self._commit(answer)
         return answer
-
-    def _asked_for(self, instructions: str) -> ModelRequestParameters:
-        """The same object as long as the same is said: what it comes to is remembered for it (`schemas.py`)."""
-        if self._parameters is None or self._parameters[0] != instructions:
-            parameters = ModelRequestParameters(
-                function_tools=definitions(),
-                instruction_parts=[InstructionPart(instructions, dynamic=True)] if instructions else None,
-            )
-            self._parameters = (instructions, parameters)
-        return self._parameters[1]
 
     async def _stream(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         settings = self._model.settings
@@ -173,6 +173,8 @@ class LeanRun:
                         if self._has_token_limit:
                             self._limits.check_tokens(self._usage + stream.usage)
                         hear(self._turn, event)
+                        if _is_words(event):
+                            await self._show()
                     response = self._count(stream.get())
                     counted = True
                     self._limits.check_tokens(self._usage)
@@ -185,6 +187,14 @@ class LeanRun:
         if response.state == "suspended":
             raise UnexpectedModelBehavior("the provider paused its answer, which was not asked for")
         return response
+
+    async def _show(self) -> None:
+        """Words that come after a pause are shown before what came with them is looked at: that takes longer than
+        writing them down. In a flood they are not waited for."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._show_from:
+            await self._turn.ports.shown()
+            self._show_from = loop.time() + FRAME
 
     def _count(self, response: ModelResponse) -> ModelResponse:
         sold = (response.provider_url, response.provider_name, response.model_name)
@@ -282,6 +292,43 @@ class LeanRun:
         return part
 
 
+@lru_cache(maxsize=8)  # one for each of the sessions that speak in turns
+def _asked_for(instructions: str) -> ModelRequestParameters:
+    """The same object as long as the same is said: what it comes to is remembered for it (`schemas.py`)."""
+    return ModelRequestParameters(
+        function_tools=definitions(),
+        instruction_parts=[InstructionPart(instructions, dynamic=True)] if instructions else None,
+    )
+
+
+def repaired(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """What the library makes of a conversation before it is sent; it looks at one that is sound six times over."""
+    return messages if _is_sound(messages) else repair_messages(messages)
+
+
+def _is_sound(messages: Sequence[ModelMessage]) -> bool:
+    """Whether requests and answers alternate, and each request begins with the results of the calls before it."""
+    open_calls: list[str] = []
+    for index, message in enumerate(messages):
+        if isinstance(message, ModelResponse) is not bool(index % 2):
+            return False
+        if isinstance(message, ModelResponse):
+            open_calls = [part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)]
+            continue
+        for place, part in enumerate(message.parts):
+            if part.part_kind == "retry-prompt":
+                return False
+            if isinstance(part, ToolReturnPart) and (
+                place >= len(open_calls) or open_calls[place] != part.tool_call_id
+            ):
+                return False
+        answered = message.parts[: len(open_calls)]
+        if len(answered) < len(open_calls) or not all(isinstance(part, ToolReturnPart) for part in answered):
+            return False
+        open_calls = []
+    return not open_calls
+
+
 _WITHOUT_PRICE: set[tuple[str | None, str | None, str | None]] = set()
 """models that no price list knows: looking through all of them for every answer costs more than counting it"""
 
@@ -352,6 +399,16 @@ def _again(request: ModelMessage) -> ModelRequest:
     if not isinstance(request, ModelRequest):
         raise TypeError("the conversation must end in a request")
     return ModelRequest(parts=request.parts, metadata=request.metadata)
+
+
+def _is_words(event: ModelResponseStreamEvent) -> bool:
+    match event:
+        case PartStartEvent(part=TextPart() | ThinkingPart()):
+            return True
+        case PartDeltaEvent(delta=TextPartDelta() | ThinkingPartDelta()):
+            return True
+        case _:
+            return False
 
 
 def _check_said(response: ModelResponse) -> None:

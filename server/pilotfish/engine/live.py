@@ -286,7 +286,9 @@ class Live:
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
         is called when the session has it: what is asked of the session from then on finds it there."""
-        session = await self._open(session_id)
+        session = self._sessions.get(session_id)
+        if session is None or not session.is_open:
+            session = await self._open(session_id)
         if session.asks_again:
             await session.let_go()
         if session.busy and when_busy == "reject":

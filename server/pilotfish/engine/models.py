@@ -12,7 +12,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -72,7 +72,7 @@ def resolve(model: str, settings: Settings, secrets: Mapping[str, str]) -> Model
     use the model. The same question gives the same model.
     """
     kept = _KEPT.setdefault(asyncio.get_running_loop(), _Kept())
-    asked = (model, _fingerprint(secrets), *_relevant(settings))
+    asked = (model, _fingerprint(_keys_of(model, settings), secrets), *_relevant(settings))
     if asked not in kept.models:
         kept.models[asked] = _with_fallback(model, settings, secrets, kept)
     return kept.models[asked]
@@ -340,9 +340,16 @@ def _unknown(model: str) -> TurnError:
     )
 
 
-def _fingerprint(secrets: Mapping[str, str]) -> str:
+def _keys_of(model: str, settings: Settings) -> Sequence[str]:
+    """Whose keys a model may be asked with, and its fallback."""
+    models = (model, settings.fallback_model) if settings.fallback_model else (model,)
+    names = [_secret_name(name.partition(":")[0] if ":" in name else "openai-compatible") for name in models]
+    return names if all(name in BY_PREFIX for name in names) else (*BY_PREFIX, *LOCAL_BY_PREFIX)
+
+
+def _fingerprint(names: Iterable[str], secrets: Mapping[str, str]) -> str:
     """Tells one set of keys from another without holding it: the environment's count too."""
-    found = [f"{name}={key_for(name, secrets)}" for name in (*BY_PREFIX, *LOCAL_BY_PREFIX, *sorted(secrets))]
+    found = [f"{name}={key_for(name, secrets)}" for name in (*names, *sorted(secrets))]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 

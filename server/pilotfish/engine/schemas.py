@@ -7,7 +7,7 @@ object: what it came to is remembered for that. What comes out is the library's 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_ai.models import Model, ModelRequestParameters, _customize_tool_def
@@ -38,21 +38,37 @@ def remember_schemas(model: Model[Any]) -> None:
     model.customize_request_parameters = customized
 
 
+MOST_PREPARED = 8  # one for each of the sessions that speak in turns
+
+
 def remember_prepared(model: Model[Any]) -> None:
     """Make a model remember what the last request parameters came to, with the settings they came with."""
     prepare = model.prepare_request
-    last: list[tuple[ModelSettings | None, ModelRequestParameters, ModelSettings | None, ModelRequestParameters]] = []
+    known: dict[int, _Prepared] = {}
 
     def prepared(
         model_settings: ModelSettings | None, model_request_parameters: ModelRequestParameters
     ) -> tuple[ModelSettings | None, ModelRequestParameters]:
-        if not last or last[0][1] is not model_request_parameters or last[0][0] != model_settings:
+        found = known.get(id(model_request_parameters))
+        if found is None or found.asked != model_settings:
             came_to = prepare(model_settings, model_request_parameters)
-            last[:] = [(_copy(model_settings), model_request_parameters, *came_to)]
-        _, _, settings, parameters = last[0]
-        return _copy(settings), parameters
+            if len(known) == MOST_PREPARED:
+                known.pop(next(iter(known)))
+            found = known[id(model_request_parameters)] = _Prepared(
+                model_request_parameters, _copy(model_settings), *came_to
+            )
+        return _copy(found.settings), found.parameters
 
     model.prepare_request = prepared
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    given: ModelRequestParameters
+    """kept, so that its id stays its own"""
+    asked: ModelSettings | None
+    settings: ModelSettings | None
+    parameters: ModelRequestParameters
 
 
 def _copy(settings: ModelSettings | None) -> ModelSettings | None:

@@ -135,6 +135,11 @@ class LiveSession:
         return self._current is not None or (bool(self.line) and not self._paused)
 
     @property
+    def is_open(self) -> bool:
+        """It has been read. What another process has written since is seen when its next turn begins."""
+        return self._journal is not None and self.elsewhere is None
+
+    @property
     def running_turn(self) -> str | None:
         """the turn that runs, or that waits to be taken up again"""
         if self.turn is not None:
@@ -292,6 +297,7 @@ class LiveSession:
                     self._current = None
                     for answered in (waiting, *self._read):
                         _answer(answered, outcome)
+                    await self._refresh()
                 finally:
                     self._current = None
         finally:
@@ -302,6 +308,8 @@ class LiveSession:
         hold = await live.ledger.hold(self.row.id)
         try:
             await self.open()
+            if waiting.resumes is None and self._interrupted is not None:
+                await self.let_go()
             await self._follow_roots()
             await live.warm()
             await self.one_by_one()
@@ -335,10 +343,21 @@ class LiveSession:
                 self.turn = None
             self.turns += 1
             self.usage += outcome.usage
-            self.row = await live.catalog.get(self.row.id)
             return outcome
         finally:
             hold.release()
+
+    async def _refresh(self) -> None:
+        """Read the row again after a turn, unless somebody does so meanwhile. The answer does not wait for it, and
+        whoever asks for the session after the answer waits behind it."""
+        row = self.row
+        try:
+            fresh = await self.live.catalog.get(row.id)
+        except Exception:  # the turn has ended and was answered: this is nobody's failure any more
+            log.exception("a session was not read again")
+            return
+        if self.row is row:
+            self.row = fresh
 
     async def _take_up_again(self) -> PreparedPrompt:
         """History as it was when the question was asked: the calls of the last answer are still open."""
@@ -388,6 +407,10 @@ class LiveSession:
     async def settled(self) -> None:
         if self._journal is not None:
             await self._journal.settled()
+
+    async def shown(self) -> None:
+        if self._journal is not None:
+            await self._journal.shown()
 
     async def room(self) -> None:
         await self.live.face.room()
