@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any
 
 import httpx2
@@ -34,6 +35,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
@@ -59,7 +61,7 @@ from tests.support.provider_strict import Memory
 from tests.support.stock import PARAMETERS, PROMPT, ask
 
 from pilotfish.engine import lean_chunks, lean_stream
-from pilotfish.engine.lean_openai import install, raw_body
+from pilotfish.engine.lean_openai import hasten, install, raw_body
 from pilotfish.engine.lean_stream import MAX_WAITING, Intake, LeanDecoder
 
 KINDS = ["chat", "responses"]
@@ -659,6 +661,48 @@ def test_only_the_body_of_a_known_request_is_made_anew() -> None:
     assert second.headers == first.headers
     second.headers["a"] = "changed"  # by whoever sends it
     assert lean._build_request(options).headers == first.headers
+
+
+@contextlib.contextmanager
+def counted_turns() -> Generator[list[None]]:
+    """As many entries as the event loop has turned meanwhile."""
+    turns: list[None] = []
+    loop, going = asyncio.get_running_loop(), True
+
+    def turn() -> None:
+        if going:
+            turns.append(None)
+            loop.call_soon(turn)
+
+    loop.call_soon(turn)
+    try:
+        yield turns
+    finally:
+        going = False
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_events_that_are_here_are_taken_without_a_turn_of_the_loop(kind: str) -> None:
+    reply = calls(*(Call("read", {"path": str(number)}) for number in range(20)))
+    turns = {False: 0, True: 0}
+    for quick in turns:
+        model = model_over(kind, [written(kind, reply)], lean=True)
+        assert not quick or hasten(model)
+        options, parameters = model.prepare_request(None, PARAMETERS)
+        async with model.request_stream(list(PROMPT), options, parameters) as stream:
+            with counted_turns() as count:
+                events = [event async for event in stream if isinstance(event, PartStartEvent)]
+            turns[quick] = len(count)
+        assert len(events) == 20
+    assert turns[False] >= 40
+    assert turns[True] < 10
+
+
+def test_only_a_model_with_a_lean_client_is_hastened() -> None:
+    stock, lean = clients()
+    assert hasten(OpenAIChatModel("m", provider=OpenAIProvider(openai_client=lean)))
+    assert not hasten(OpenAIChatModel("m", provider=OpenAIProvider(openai_client=stock)))
+    assert not hasten(TestModel())
 
 
 def test_only_plain_clients_of_the_sdk_are_made_lean() -> None:

@@ -9,9 +9,10 @@ SDK's own. A body that JSON cannot take as it is goes the SDK's way. Off with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
+import anyio
 import httpx2
 import orjson
 from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
@@ -20,6 +21,8 @@ from openai._models import FinalRequestOptions
 from openai._types import NotGiven, Omit
 from openai.resources.chat.completions.completions import AsyncCompletions
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from pydantic_ai._utils import PeekableAsyncStream
+from pydantic_ai.models import Model
 
 from pilotfish.engine.lean_chunks import chunk
 from pilotfish.engine.lean_stream import LeanDecoder
@@ -42,8 +45,29 @@ def install(client: object) -> bool:
     return True
 
 
-def is_lean(client: AsyncOpenAI) -> bool:
-    return client.__dict__.get("_make_sse_decoder") is LeanDecoder
+def is_lean(client: object) -> bool:
+    return getattr(client, "__dict__", {}).get("_make_sse_decoder") is LeanDecoder
+
+
+def hasten(model: Model[Any]) -> bool:
+    """Spare a model's streams a turn of the event loop for every event. False: its client is not lean.
+
+    The library gives way to everyone else before it takes the next event from the SDK, though the lock it takes for
+    that is free: a dozen turns of the loop in every tool round. `LeanDecoder` gives way between slices by itself.
+    """
+    process: Callable[..., Awaitable[Any]] | None = getattr(model, "_process_streamed_response", None)
+    if process is None or not is_lean(getattr(model, "client", None)):
+        return False
+
+    async def processed(*args: Any, **options: Any) -> Any:
+        streamed = await process(*args, **options)
+        source: object = getattr(streamed, "_response", None)
+        if isinstance(source, PeekableAsyncStream):
+            source._source_lock = anyio.Lock(fast_acquire=True)  # noqa: SLF001  # free: nobody has the stream yet
+        return streamed
+
+    setattr(model, "_process_streamed_response", processed)  # noqa: B010  # a hook
+    return True
 
 
 def _by_hand(process: Callable[..., Any]) -> Callable[..., Any]:

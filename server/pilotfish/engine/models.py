@@ -289,9 +289,10 @@ def _tune(provider: Provider[Any], settings: Settings) -> None:
 def _make_lean(model: Model[Any]) -> None:
     from pydantic_ai.models.openai import OpenAIResponsesModel
 
-    from pilotfish.engine import lean_history
+    from pilotfish.engine import lean_history, lean_openai
 
     lean_history.remember(model)
+    lean_openai.hasten(model)
     if isinstance(model, OpenAIResponsesModel):
         from pilotfish.engine import lean_responses
 
