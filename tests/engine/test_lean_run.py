@@ -34,6 +34,7 @@ from tests.support.provider import Call, Gate, Reply, Text, Tokens, call, calls,
 from pilotfish.core.records import ChunkRecord, MessageRecord, record_to_json
 from pilotfish.engine import journal, lean_run
 from pilotfish.engine.adapter import from_canonical
+from pilotfish.engine.lean_repair import repaired
 from pilotfish.engine.orchestrator import RequestOrchestrator
 from pilotfish.engine.ports import Answer
 from pilotfish.settings import Settings
@@ -312,9 +313,9 @@ RESPONSES = st.lists(
     ]
 )
 def test_what_is_not_repaired_needs_no_repair(messages: list[ModelMessage]) -> None:
-    assert lean_run.repaired(messages) == repair_messages(messages)
+    assert repaired(messages) == repair_messages(messages)
 
 
 def test_a_sound_conversation_is_not_even_copied() -> None:
     messages: list[ModelMessage] = [from_canonical(message) for message in rounds(3)]
-    assert lean_run.repaired(messages) is messages
+    assert repaired(messages) is messages

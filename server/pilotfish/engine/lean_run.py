@@ -45,7 +45,6 @@ from pydantic_ai.messages import (
     ThinkingPartDelta,
     ToolCallPart,
     ToolReturnPart,
-    repair_messages,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.usage import RunUsage
@@ -53,6 +52,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from pilotfish.engine.agent import OUTPUT_RETRIES, TOOL_RETRIES, definitions, hear, tools_by_name
 from pilotfish.engine.http import holding, is_held
+from pilotfish.engine.lean_repair import repaired
 from pilotfish.engine.observe import is_tracing
 from pilotfish.settings import Settings
 
@@ -299,34 +299,6 @@ def _asked_for(instructions: str) -> ModelRequestParameters:
         function_tools=definitions(),
         instruction_parts=[InstructionPart(instructions, dynamic=True)] if instructions else None,
     )
-
-
-def repaired(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """What the library makes of a conversation before it is sent; it looks at one that is sound six times over."""
-    return messages if _is_sound(messages) else repair_messages(messages)
-
-
-def _is_sound(messages: Sequence[ModelMessage]) -> bool:
-    """Whether requests and answers alternate, and each request begins with the results of the calls before it."""
-    open_calls: list[str] = []
-    for index, message in enumerate(messages):
-        if isinstance(message, ModelResponse) is not bool(index % 2):
-            return False
-        if isinstance(message, ModelResponse):
-            open_calls = [part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)]
-            continue
-        for place, part in enumerate(message.parts):
-            if part.part_kind == "retry-prompt":
-                return False
-            if isinstance(part, ToolReturnPart) and (
-                place >= len(open_calls) or open_calls[place] != part.tool_call_id
-            ):
-                return False
-        answered = message.parts[: len(open_calls)]
-        if len(answered) < len(open_calls) or not all(isinstance(part, ToolReturnPart) for part in answered):
-            return False
-        open_calls = []
-    return not open_calls
 
 
 _WITHOUT_PRICE: set[tuple[str | None, str | None, str | None]] = set()
