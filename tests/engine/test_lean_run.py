@@ -242,6 +242,7 @@ NEW_EACH_TIME = {
     "started_at",
     "duration_ms",
     "took_ms",
+    "retry_after",
     "provider_url",
     "pid",
 }
