@@ -6,6 +6,7 @@ Everything here runs on a thread of the store. Writes happen inside a transactio
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -153,6 +154,35 @@ class Tables:
         ).fetchall()
         rows.sort()
         return Page(tuple(self._entry(row) for row in rows), has_more)
+
+    def turn_after(self, session_id: str, names: Sequence[str]) -> int | None:
+        """The start of the turn that comes after the first record that names one of these, beyond the last record when
+        there is none. None: nothing names them."""
+        key = self.key_of(session_id)
+        for name in names:
+            row = self.db.execute(
+                "SELECT n FROM records WHERE session = ? AND instr(body, ?) ORDER BY n LIMIT 1",
+                (key, json.dumps(clean(name), ensure_ascii=False)),
+            ).fetchone()
+            if row is not None:
+                return self.next_turn(session_id, row[0])
+        return None
+
+    def next_turn(self, session_id: str, n: int) -> int:
+        """The start of the turn that comes after a record, beyond the last record when there is none."""
+        row = self.db.execute(
+            "SELECT n FROM records WHERE session = ? AND n > ? AND type = 'turn_start' ORDER BY n LIMIT 1",
+            (self.key_of(session_id), n),
+        ).fetchone()
+        return LAST_N if row is None else row[0]
+
+    def undone_since(self, session_id: str, n: int) -> list[Entry]:
+        """What was put back or forward again, from a record on."""
+        rows = self.db.execute(
+            "SELECT n, seq, type, body FROM records WHERE session = ? AND n >= ? AND type = 'undo' ORDER BY n",
+            (self.key_of(session_id), n),
+        )
+        return [self._entry(row) for row in rows]
 
     # Blobs
 
