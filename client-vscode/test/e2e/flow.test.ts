@@ -43,6 +43,11 @@ story('a first user', {}, (step) => {
     await provider.release();
     await workbench.ended(1);
     assert.equal(await chat.locator('.markdown li').count(), 2);
+    const [bubble, box] = await Promise.all(
+      ['.prompt', '.composer-box'].map((selector) => chat.locator(selector).first().boundingBox()),
+    );
+    assert.ok(bubble && box, 'both are there');
+    assert.equal(bubble.x + bubble.width, box.x + box.width, 'the conversation and the composer share their edges');
     await workbench.shot('03-answer');
   });
 

@@ -297,7 +297,14 @@ function Picker({ name, text, title, command }: { name: string; text: string; ti
 function ContextMeter({ state }: { state: State }) {
   const { context } = state;
   if (!context || context.used === 0) return null;
-  if (context.window === undefined) return <span class="meta meter-text">{count(context.used)}</span>;
+  if (context.window === undefined) {
+    const label = l10n.t('Context: {0} tokens', count(context.used));
+    return (
+      <span class="meta meter-text" title={label} role="img" aria-label={label}>
+        {count(context.used)}
+      </span>
+    );
+  }
   const part = Math.min(context.used / context.window, 1);
   const label = l10n.t('Context: {0} of {1} tokens', count(context.used), count(context.window));
   return (
