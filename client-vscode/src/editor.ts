@@ -174,11 +174,14 @@ async function codeActions(
       actions.push({ title: action.title, command: { title: action.title, command } });
       continue;
     }
-    const { edit, kind, isPreferred } = action as vscode.CodeAction;
+    const { edit, kind, isPreferred, diagnostics } = action as vscode.CodeAction;
     actions.push({
       title: action.title,
       ...(kind && { kind: kind.value }),
       ...(isPreferred !== undefined && { isPreferred }),
+      ...(diagnostics && {
+        diagnostics: diagnostics.map(({ range, message }) => ({ range: rangeOf(range), message })),
+      }),
       ...(edit && { edit: workspaceEdit(edit) }),
       ...(command && client && { command: client.code2ProtocolConverter.asCommand(command) }),
     });

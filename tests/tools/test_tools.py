@@ -14,7 +14,7 @@ from pilotfish.core.records import PlanEntry
 from pilotfish.tools import TOOLS, ask_user, read_output, research_codebase, update_plan
 from pilotfish.tools.tool import Tool, parameters
 
-MAX_SCHEMA_BYTES = 7_200
+MAX_SCHEMA_BYTES = 7_400
 """All tools together; the first request of a plain prompt must stay below 12 kB."""
 
 CATEGORIES = {
@@ -28,6 +28,7 @@ CATEGORIES = {
     "update_file": Category.WRITE,
     "write_file": Category.WRITE,
     "rename_symbol": Category.WRITE,
+    "quick_fix": Category.WRITE,
     "bash": Category.EXECUTE,
     "bash_output": Category.READ_ONLY,
     "web_fetch": Category.READ_ONLY,

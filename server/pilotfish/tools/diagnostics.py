@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pilotfish.core.messages import Category
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.languages import find_problems
+from pilotfish.workspace.languages import find_problems, offered_fixes
 
 MAX_SHOWN = 100
 
@@ -20,11 +20,14 @@ async def run(context: Context, args: Diagnostics) -> Result:
     problems = await find_problems(context.workspace, path)
     if not problems:
         return Result(text="No problems found.")
-    lines = [
-        f"{context.workspace.relative(problem.path)}:{problem.line}: {problem.severity}: {problem.message}"
-        + (f" [{problem.source}]" if problem.source else "")
-        for problem in problems[:MAX_SHOWN]
-    ]
+    fixes = {} if path is None else await offered_fixes(context.workspace, path)
+    lines: list[str] = []
+    for problem in problems[:MAX_SHOWN]:
+        source = f" [{problem.source}]" if problem.source else ""
+        lines.append(
+            f"{context.workspace.relative(problem.path)}:{problem.line}: {problem.severity}: {problem.message}{source}"
+        )
+        lines += [f"  quick_fix: {title}" for title in fixes.pop(problem.line, ())]
     if len(problems) > MAX_SHOWN:
         lines.append(f"[{MAX_SHOWN} of {len(problems)}, the gravest first]")
     return Result(text="\n".join(lines))

@@ -21,6 +21,7 @@ from pilotfish.workspace.port import Editor
 from pilotfish.workspace.view import View
 
 ANSWER_SECONDS = 15.0
+OFFER_SECONDS = 2.0  # for fixes that are told along with problems
 NEAR_LINES = 3
 """how far from the line it names a model may be off"""
 
@@ -158,6 +159,18 @@ class _Rename(_Shape):
     edit: _WorkspaceEdit | None = None
 
 
+class _CodeAction(_Shape):
+    title: str
+    edit: _WorkspaceEdit | None = None
+    diagnostics: tuple[_Diagnostic, ...] = ()
+    command: Any = None
+    """what the editor would run besides: nobody has seen what that does"""
+
+
+class _CodeActions(_Shape):
+    actions: tuple[_CodeAction, ...] = ()
+
+
 async def find_places(room: Room, question: str, path: Path, line: int, name: str) -> list[Spot]:
     """Where a symbol is defined (`definition`) or used (`references`)."""
     place = await _place(room, path, line, name)
@@ -216,15 +229,55 @@ async def rename(room: Room, path: Path, line: int, name: str, new_name: str) ->
     """What a rename changes: each file's text before and after. Nothing is written."""
     params = {**await _place(room, path, line, name), "newName": new_name}
     edit = (await _ask(room, "rename", params, _Rename)).edit
+    texts = await _texts(room, edit)
+    if not texts:
+        raise ToolError(f"The language server cannot rename {name!r} here")
+    return texts
+
+
+async def offered_fixes(room: Room, path: Path) -> dict[int, list[str]]:
+    """Line → the fixes that `fix` can make there. Nothing when nobody answers soon: they are an offer."""
+    lines = (await room.look(path)).text.count("\n") + 1
+    try:
+        actions = await _fixes(room, path, 0, lines, OFFER_SECONDS)
+    except ToolError:
+        return {}
+    found: dict[int, list[str]] = {}
+    for action in actions:
+        for line in sorted({item.range.start.line + 1 for item in action.diagnostics}):
+            if action.title not in (titles := found.setdefault(line, [])):
+                titles.append(action.title)
+    return found
+
+
+async def fix(room: Room, path: Path, line: int, title: str) -> dict[Path, tuple[str, str]]:
+    """What a fix of that title changes: each file's text before and after. Nothing is written."""
+    actions = await _fixes(room, path, line - 1, line, ANSWER_SECONDS)
+    for action in actions:
+        if action.title == title:
+            return await _texts(room, action.edit)
+    titles = ", ".join(sorted({repr(action.title) for action in actions})) or "none"
+    raise ToolError(f"No such fix in line {line} of {path.name}. Offered there: {titles}; else edit by hand")
+
+
+async def _fixes(room: Room, path: Path, first: int, last: int, seconds: float) -> list[_CodeAction]:
+    """The editor's quick fixes between two lines that are edits and nothing else."""
+    await room.editor.hold((path,))
+    span = {"start": {"line": first, "character": 0}, "end": {"line": last, "character": 0}}
+    params = {"uri": path.as_uri(), "range": span, "only": ["quickfix"]}
+    found = (await _ask(room, "codeActions", params, _CodeActions, seconds)).actions
+    return [action for action in found if action.edit is not None and action.command is None]
+
+
+async def _texts(room: Room, edit: _WorkspaceEdit | None) -> dict[Path, tuple[str, str]]:
+    """Each file's text before and after an edit."""
     changes: dict[str, list[_TextEdit]] = {}
     for uri, edits in ((edit and edit.changes) or {}).items():
         changes.setdefault(uri, []).extend(edits)
     for change in (edit and edit.document_changes) or ():
         if isinstance(change, _FileOperation):
-            raise ToolError("The language server would move or make files too; rename this by hand")
+            raise ToolError("The language server would move or make files too; do this by hand")
         changes.setdefault(change.text_document.uri, []).extend(change.edits)
-    if not changes:
-        raise ToolError(f"The language server cannot rename {name!r} here")
     texts: dict[Path, tuple[str, str]] = {}
     for uri, edits in changes.items():
         view = await room.look(_path(uri))
@@ -299,7 +352,7 @@ def _edited(text: str, edits: Sequence[_TextEdit]) -> str:
     at = 0
     for start, end, new in spans:
         if start < at:
-            raise ToolError("The language server's edits overlap; rename this by hand")
+            raise ToolError("The language server's edits overlap; do this by hand")
         pieces += [text[at:start], new]
         at = end
     return "".join([*pieces, text[at:]])
