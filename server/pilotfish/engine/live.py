@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FORGET_AFTER = 1.0  # seconds for what still holds on to a deleted session to let it go
+TIDY_AFTER = 2.0  # seconds without a turn, before what is left of the last one is collected
 
 WhenBusy = Literal["reject", "queue", "steer"]
 
@@ -91,6 +91,7 @@ class Live:
         self._roots = [root.resolve() for root in roots]
         self._trusted = trusted
         self._secrets: dict[str, str] = {}
+        self._tidying: asyncio.TimerHandle | None = None
         self._sessions: dict[str, LiveSession] = {}
         self.asked = Questions(face, self.new_id, self.add_rule)
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
@@ -238,8 +239,18 @@ class Live:
         del self._sessions[session_id]
         await self.catalog.delete(session_id)
         self.transcript_path(session_id).unlink(missing_ok=True)
-        # What it said may be a hundred megabytes, and would wait for the collector as long as nothing much happens.
-        asyncio.get_running_loop().call_later(FORGET_AFTER, gc.collect)
+        self.tidy_up()
+
+    def tidy_up(self) -> None:
+        """Collect what a turn or a session leaves behind once nothing runs. That may be a hundred megabytes, and the
+        collector by itself comes when much is made, not when much is there."""
+        if self._tidying is None:
+            self._tidying = asyncio.get_running_loop().call_later(TIDY_AFTER, self._tidy)
+
+    def _tidy(self) -> None:
+        self._tidying = None
+        if not any(session.turn is not None for session in self._sessions.values()):  # else the end of that turn calls
+            gc.collect()
 
     def transcript_path(self, session_id: str) -> Path:
         """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""

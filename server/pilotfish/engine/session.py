@@ -302,6 +302,7 @@ class LiveSession:
                     self._current = None
         finally:
             self._driver = None
+            self.live.tidy_up()
 
     async def _run(self, waiting: Waiting) -> Outcome:
         live = self.live
