@@ -49,6 +49,7 @@ class FakeEditor:
     def __init__(self, *, can_edit: bool = True, can_save: bool = True, tells_dirty: bool = False) -> None:
         self.can_edit = can_edit
         self.can_save = can_save
+        self.encoding = "utf-16"
         self.tells_dirty = tells_dirty
         self.encoding = "utf-8"
         self.format: Callable[[str], str] = lambda text: text

@@ -32,6 +32,21 @@ async def test_a_definition_is_asked_for_at_the_name_and_shown_with_its_line(tmp
         assert made.editor.asked == [("definition", asked)] * 2
 
 
+@pytest.mark.parametrize(("encoding", "character"), [("utf-8", 9), ("utf-16", 7), ("utf-32", 6)])
+async def test_characters_are_counted_as_the_editor_counts_them(tmp_path: Path, encoding: str, character: int) -> None:
+    (tmp_path / "b.py").write_text("𝒳 = a.fish()\n")
+    uri = (tmp_path / "b.py").as_uri()
+    async with bench(tmp_path) as made:
+        made.editor.encoding = encoding
+        made.editor.answers["definition"] = {"locations": []}
+        await made.run(find_symbol.TOOL, path="b.py", line=1, name="fish")
+        assert made.editor.asked == [("definition", {"uri": uri, "position": {"line": 0, "character": character}})]
+        edits = [{"range": place(0, character, 4), "newText": "bird"}]
+        made.editor.answers["rename"] = {"edit": {"changes": {uri: edits}}}
+        await made.run(rename_symbol.TOOL, path="b.py", line=1, name="fish", new_name="bird")
+        assert (tmp_path / "b.py").read_text() == "𝒳 = a.bird()\n"
+
+
 async def test_references_are_sorted_and_a_line_a_little_off_is_forgiven(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x\n\nfish\n")
     uri = (tmp_path / "a.py").as_uri()

@@ -56,6 +56,10 @@ class LspEditor:
     def can_save(self) -> bool:
         return self._abilities.save
 
+    @property
+    def encoding(self) -> str:
+        return self._documents.encoding
+
     def buffer(self, path: Path) -> Buffer | None:
         document = self._documents.at(path)
         return None if document is None else _buffer(path, document)

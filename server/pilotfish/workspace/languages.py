@@ -22,6 +22,8 @@ from pilotfish.workspace.view import View
 
 ANSWER_SECONDS = 15.0
 OFFER_SECONDS = 2.0  # for fixes that are told along with problems
+_UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
+"""position encoding → a codec, and how many of its bytes count as one"""
 NEAR_LINES = 3
 """how far from the line it names a model may be off"""
 
@@ -281,7 +283,7 @@ async def _texts(room: Room, edit: _WorkspaceEdit | None) -> dict[Path, tuple[st
     texts: dict[Path, tuple[str, str]] = {}
     for uri, edits in changes.items():
         view = await room.look(_path(uri))
-        texts[_path(uri)] = (view.text, _edited(view.text, edits))
+        texts[_path(uri)] = (view.text, _edited(view.text, edits, room.editor.encoding))
     return texts
 
 
@@ -310,7 +312,8 @@ async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]
         if found := pattern.search(lines[number]):
             # Of a.b.c the last part is what is meant.
             start = found.start() + name.rfind(".") + 1
-            character = len(lines[number][:start].encode("utf-16-le")) // 2
+            units, width = _UNITS[room.editor.encoding]
+            character = len(lines[number][:start].encode(units)) // width
             return {"uri": path.as_uri(), "position": {"line": number, "character": character}}
     raise ToolError(f"{name!r} is not in line {line} of {path.name}: {lines[line - 1].strip()[:200]}")
 
@@ -334,7 +337,8 @@ def _flatten(symbol: _Symbol, path: Path | None, depth: int, out: list[Symbol]) 
         _flatten(child, path, depth + 1, out)
 
 
-def _edited(text: str, edits: Sequence[_TextEdit]) -> str:
+def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
+    codec, width = _UNITS[encoding]
     lines = text.split("\n")
     starts = [0]
     for line in lines:
@@ -344,8 +348,8 @@ def _edited(text: str, edits: Sequence[_TextEdit]) -> str:
         if position.line >= len(lines):
             return len(text)
         line = lines[position.line]
-        units = line.encode("utf-16-le")[: position.character * 2]
-        return starts[position.line] + len(units.decode("utf-16-le", "ignore"))
+        units = line.encode(codec)[: position.character * width]
+        return starts[position.line] + len(units.decode(codec, "ignore"))
 
     spans = sorted((offset(edit.range.start), offset(edit.range.end), edit.new_text) for edit in edits)
     pieces: list[str] = []

@@ -50,6 +50,11 @@ class Editor(Protocol):
     @property
     def can_save(self) -> bool: ...
 
+    @property
+    def encoding(self) -> str:
+        """in which `query` counts the characters of a line: utf-8, utf-16 or utf-32"""
+        ...
+
     def buffer(self, path: Path) -> Buffer | None:
         """the open document at this path, or None"""
         ...
@@ -77,6 +82,7 @@ class NoEditor:
 
     can_edit = False
     can_save = False
+    encoding = "utf-16"
 
     def buffer(self, path: Path) -> Buffer | None:
         del path
