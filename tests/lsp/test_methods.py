@@ -721,6 +721,19 @@ async def test_a_turn_in_a_folder_of_its_own(rig: Rig, tmp_path: Path):
     assert "found it" in str(rig.provider.requests[-1].messages)
 
 
+@pytest.mark.parametrize("name", ["google", "Google", " GOOGLE "])
+async def test_a_key_is_taken_for_a_provider_as_models_name_it(rig: Rig, name: str):
+    async def available() -> set[bool]:
+        listed = await rig.client.request("pilotfish/model/list", {})
+        return {model["available"] for model in listed["models"] if model["id"].startswith("google:")}
+
+    assert await available() == {False}
+    await rig.client.request("pilotfish/secret/set", {"provider": name, "key": "k"})
+    assert await available() == {True}
+    await rig.client.request("pilotfish/secret/set", {"provider": name, "key": ""})
+    assert await available() == {False}
+
+
 async def test_more_than_fits_on_a_page_may_be_asked_for(rig: Rig):
     session = await rig.client.new_session()
     asked = {

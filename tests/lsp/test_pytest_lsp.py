@@ -112,6 +112,7 @@ async def test_every_method_is_answered(client: Session, folder: Path):
     assert (await say("model/list")).current == "demo"
     assert (await say("command/list")).commands[0].name == "help"
     assert (await say("mention/complete", query="a.py")).mentions[0].uri == (folder / "a.py").as_uri()
+    await say("session/retry", sessionId=session)
     with pytest.raises(JsonRpcException, match="none"):
         await say("queue/remove", sessionId=session, promptId="none")
     with pytest.raises(JsonRpcException, match="none"):

@@ -29,6 +29,7 @@ from pilotfish.engine.mcp import Servers
 from pilotfish.engine.observe import trace
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, Face, Question, Session
+from pilotfish.engine.providers import name_of_key
 from pilotfish.engine.questions import Questions
 from pilotfish.engine.rules import RuleBook
 from pilotfish.engine.session import LiveSession, Waiting
@@ -111,11 +112,12 @@ class Live:
         self.settings = settings
 
     def set_secret(self, provider: str, key: str) -> None:
-        """A key from the editor's secret store: memory only."""
+        """A key from the editor's secret store: memory only. The provider as a model string or `models` names it."""
+        name = name_of_key(provider)
         if key:
-            self._secrets[provider] = key
+            self._secrets[name] = key
         else:
-            self._secrets.pop(provider, None)
+            self._secrets.pop(name, None)
 
     def set_roots(self, roots: Sequence[Path]) -> None:
         """The editor's folders. A session sees new ones from its next turn on."""

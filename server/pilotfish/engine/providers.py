@@ -57,6 +57,13 @@ LOCAL = (
 LOCAL_BY_PREFIX = {server.prefix: server for server in LOCAL}
 
 
+def name_of_key(provider: str) -> str:
+    """The name under which a provider's key is kept: of its prefix in a model string, or of its label."""
+    folded = provider.strip().casefold()
+    labelled = (known.prefix for known in KNOWN if known.label.casefold() == folded)
+    return SAME_KEY.get(folded) or next(labelled, folded)
+
+
 def key_for(prefix: str, secrets: Mapping[str, str]) -> str | None:
     """The key of a provider: what the client handed over, else the environment. Never from a file."""
     name = SAME_KEY.get(prefix, prefix)

@@ -64,6 +64,7 @@ class Server:
         self._standard: asyncio.Task[Standard] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._lenses_due = False
+        self._expects_standard = False
 
     async def run(self) -> int:
         """Until the end; the exit code."""
@@ -107,7 +108,7 @@ class Server:
         return {
             "initialized": lambda _: self._in_background(self._initialized()),
             "exit": lambda _: self._stop(0 if self._peer.stopping else 1),
-            "textDocument/didOpen": lambda params: self._editor.moved(self._documents.opened(params)),
+            "textDocument/didOpen": self._opened,
             "textDocument/didChange": lambda params: self._editor.moved(self._documents.changed(params)),
             "textDocument/didClose": lambda params: self._editor.moved(self._documents.closed(params)),
             "workspace/didChangeConfiguration": lambda params: self._in_background(self._configure(params)),
@@ -137,10 +138,13 @@ class Server:
             return await engine.handlers.prompt(params, call.cancelled, in_line)
 
     async def _serve_standard(self, call: Call) -> Any:
+        standard = await asyncio.shield(self._loading_standard())
+        return await standard.serve(call.method, call.params)
+
+    def _loading_standard(self) -> asyncio.Task[Standard]:
         if self._standard is None:
             self._standard = asyncio.get_running_loop().create_task(asyncio.to_thread(self._load_standard))
-        standard = await asyncio.shield(self._standard)
-        return await standard.serve(call.method, call.params)
+        return self._standard
 
     async def _execute(self, call: Call) -> Any:
         params = as_object(call.params) or {}
@@ -208,6 +212,20 @@ class Server:
         return Standard(dict(zip(STANDARD, (actions.code_actions, actions.resolve, actions.lenses), strict=True)))
 
     # -- notifications --------------------------------------------------------------------------------------------
+
+    def _opened(self, params: Any) -> None:
+        self._editor.moved(self._documents.opened(params))
+        if self._standard is None and not self._expects_standard:
+            self._expects_standard = True
+            self._in_background(self._prepare_standard())
+
+    async def _prepare_standard(self) -> None:
+        """An editor that shows a document asks for its actions soon, and should not wait for modules then. What is
+        needed for a prompt comes first."""
+        with contextlib.suppress(PilotfishError):
+            engine = await self._loader.engine()
+            await engine.live.warm()
+        await asyncio.shield(self._loading_standard())
 
     async def _initialized(self) -> None:
         if self.client.watch_configuration:
