@@ -78,7 +78,7 @@ export interface Span {
 
 export const FIRST_SPAN: Span = { after: 0, size: 200 };
 /** Rows mounted at once while scrolling: what fits well into a frame or two. */
-export const STEP = 40;
+export const STEP = 32;
 export const MOST = 600;
 
 /** One step further up, letting go of rows below once there are too many. */
