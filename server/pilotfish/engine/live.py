@@ -160,6 +160,11 @@ class Live:
     def new_id(self, kind: str) -> str:
         return f"{kind}_{uuid.uuid4().hex[:20]}"
 
+    @property
+    def has_sessions(self) -> bool:
+        """whether any is open here"""
+        return bool(self._sessions)
+
     async def aclose(self) -> None:
         """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
         self.asked.let_go()
