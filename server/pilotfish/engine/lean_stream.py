@@ -23,6 +23,7 @@ LAST_LOOK = 0.001  # seconds to read what was gathered
 MAX_WAITING = 1_000_000  # bytes taken from the network before somebody wants them
 SLICE = 64 * 1024  # bytes read in one go: a few milliseconds, then others get their turn
 SHARE = 32  # an answer of megabytes is passed on in such shares: pydantic-ai copies all of its text for every delta
+MOST = 256  # events of it in one go: each takes its time, however short it is
 DRAIN_SECONDS = 0.1  # for the end of the body after [DONE], so that the connection can be used again
 
 Json = dict[str, Any]
@@ -47,16 +48,18 @@ class LeanDecoder:
     async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncIterator[ServerSentEvent]:
         intake = Intake(iterator)
         self._pulling = pulling = asyncio.ensure_future(intake.pull())
-        come = 0
+        come = seen = 0
         try:
             while block := await intake.take():
                 texts = False
                 come += len(block)
-                step = max(SLICE, intake.gather(come // SHARE))
+                step = max(SLICE, min(intake.gather(come // SHARE), MOST * come // max(seen, 1)))
                 for start in range(0, len(block), step):
                     if start:
                         await asyncio.sleep(0)
-                    events, has_text = _joined(self._events(block[start : start + step]))
+                    found = self._events(block[start : start + step])
+                    seen += len(found)
+                    events, has_text = _joined(found)
                     texts = texts or has_text
                     for event in events:
                         if event.data.startswith("[DONE]"):

@@ -93,6 +93,7 @@ class Live:
         self._trusted = trusted
         self._secrets: dict[str, str] = {}
         self._tidying: asyncio.TimerHandle | None = None
+        self._frozen_too = False
         self._sessions: dict[str, LiveSession] = {}
         self.asked = Questions(face, self.new_id, self.add_rule)
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
@@ -159,11 +160,6 @@ class Live:
 
     def new_id(self, kind: str) -> str:
         return f"{kind}_{uuid.uuid4().hex[:20]}"
-
-    @property
-    def has_sessions(self) -> bool:
-        """whether any is open here"""
-        return bool(self._sessions)
 
     async def aclose(self) -> None:
         """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
@@ -246,6 +242,7 @@ class Live:
         del self._sessions[session_id]
         await self.catalog.delete(session_id)
         self.transcript_path(session_id).unlink(missing_ok=True)
+        self._frozen_too = True
         self.tidy_up()
 
     def tidy_up(self) -> None:
@@ -256,8 +253,14 @@ class Live:
 
     def _tidy(self) -> None:
         self._tidying = None
-        if not any(session.turn is not None for session in self._sessions.values()):  # else the end of that turn calls
-            gc.collect()
+        if any(session.turn is not None for session in self._sessions.values()):
+            return  # the end of that turn calls
+        if self._frozen_too:  # what was frozen while the session was open
+            gc.unfreeze()
+        gc.collect()
+        if self._frozen_too:
+            gc.freeze()
+            self._frozen_too = False
 
     def transcript_path(self, session_id: str) -> Path:
         """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""

@@ -231,7 +231,7 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
         finally:
             await models.aclose()
 
-    with _no_collection(live):
+    with _no_collection():
         try:
             with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
                 asyncio.run(make())
@@ -242,10 +242,10 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
         main_agent()
     _give_back_large_blocks()
     time.sleep(TYPES_AFTER)
-    with _no_collection(live):
+    with _no_collection():
         models.load_types()
     time.sleep(PRICES_AFTER)
-    with _no_collection(live):
+    with _no_collection():
         models.load_prices()
 
 
@@ -269,17 +269,16 @@ def _import() -> None:
 
 
 @contextlib.contextmanager
-def _no_collection(live: Live | None = None) -> Generator[None]:
+def _no_collection() -> Generator[None]:
     """Half of the time modules take to load is the collector looking at objects none of which can go yet. Nor can they
-    later: to look through all of them again and again would hold up every session for a tenth of a second. What
-    belongs to a session can, and frozen it never would: then nothing is."""
+    later: to look through all of them again and again would hold up every session for a tenth of a second. (What a
+    session held at that moment is looked through when one is deleted: `Live.tidy_up`.)"""
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
-        if live is None or not live.has_sessions:
-            gc.freeze()
+        gc.freeze()
 
 
 def _seen(task: asyncio.Task[Engine]) -> None:
