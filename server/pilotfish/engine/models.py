@@ -17,9 +17,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-import pydantic_ai.models as library_models
 from pydantic_ai import exceptions as library
-from pydantic_ai._genai_prices import preload_pricing_data
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, infer_model, known_model_names
 from pydantic_ai.providers import Provider, infer_provider_class
@@ -37,16 +35,12 @@ from pilotfish.settings import Settings
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Available", "aclose", "available", "broke_off", "failure", "load_prices", "resolve"]
+__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
 
 DEMO = "demo"
 NO_KEY = "api-key-not-set"  # what servers that need no key are sent: the SDK insists on one
 FALLBACK_ON = (library.ModelUnavailableError, library.ModelRateLimitError, library.ModelServerError)
 OPENAI_PREFIXES = frozenset({"openai", "openai-chat", "openai-responses"})
-
-
-# Every model would load the prices when it is made: see `load_prices`.
-setattr(library_models, "preload_pricing_data", lambda: None)  # noqa: B010  # a hook
 
 
 class _Kept:
@@ -99,11 +93,6 @@ def load_types() -> None:
     then if nobody calls it."""
     if lean_imports.TYPES in sys.modules:
         importlib.import_module(f"{lean_imports.TYPES}.responses.response")
-
-
-def load_prices() -> None:
-    """Load the list of prices, which the end of an answer needs. Blocking; done by then if nobody calls it."""
-    preload_pricing_data()
 
 
 async def aclose() -> None:

@@ -37,7 +37,6 @@ log = logging.getLogger(__name__)
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
 TYPES_AFTER = 0.2  # seconds that a first request has to be made in: only its answer needs these
-PRICES_AFTER = 1.0  # seconds that a first request has to be under way: it does not need the prices
 M_MMAP_THRESHOLD = -3  # of malloc.h
 LARGE_BLOCK = 1 << 20
 _MODULES = (
@@ -244,9 +243,6 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
     time.sleep(TYPES_AFTER)
     with _no_collection():
         models.load_types()
-    time.sleep(PRICES_AFTER)
-    with _no_collection():
-        models.load_prices()
 
 
 def _give_back_large_blocks() -> None:
