@@ -116,6 +116,13 @@ async def test_a_file_made_within_the_same_tick_is_not_missed(index: Index, tmp_
     assert await names(index) == ["a", "b"]
 
 
+async def test_a_file_that_was_just_made_is_found_by_its_name(index: Index, tmp_path: Path) -> None:
+    plant(tmp_path, "src/app.py")
+    assert await names(index, "app") == ["src/app.py"]
+    (tmp_path / "src" / "brand_new.py").write_text("")
+    assert [mention.name for mention in await index.search("brand")] == ["src/brand_new.py"]
+
+
 async def test_a_name_that_is_no_text_is_spelled_out(index: Index, tmp_path: Path) -> None:
     plant(tmp_path, os.fsdecode(b"caf\xe9"))
     assert await names(index, "caf") == ["caf\\udce9"]

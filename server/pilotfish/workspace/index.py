@@ -1,6 +1,7 @@
 """The file list of a workspace, for mentions: made by ripgrep, kept fresh by looking only at folders that changed.
 
-A search answers from the list there is and has it refreshed behind its back; only the first one waits for it.
+A search answers from the list there is and has it refreshed behind its back. Only the first one waits for it, and one
+that finds nothing: it may be for a file that was just made.
 """
 
 from __future__ import annotations
@@ -98,7 +99,15 @@ class Index:
 
     async def search(self, query: str, limit: int = 20, open_files: Collection[Path] = ()) -> list[Mention]:
         """The best mentions, best first; with an empty query the open files, then what is near the top."""
+        began = time.monotonic()
         await self._ready()
+        found = self._best(query, limit, open_files)
+        if not found and query.strip() and self._refreshed < began:
+            await self.refresh()
+            found = self._best(query, limit, open_files)
+        return found
+
+    def _best(self, query: str, limit: int, open_files: Collection[Path]) -> list[Mention]:
         found: list[Mention] = []
         for root, tree in self._trees.items():
             favourites = {path.relative_to(root).as_posix() for path in open_files if path.is_relative_to(root)}
