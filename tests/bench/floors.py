@@ -61,11 +61,11 @@ def stock(url: str) -> None:
                 update(kind="agent_message_chunk", text=text)
 
     @server.feature("pilotfish/session/new")
-    def _new(_: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # likewise
+    def _new(_: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
         return {"session": {"id": "only"}}
 
     @server.feature("pilotfish/session/prompt")
-    async def _prompt(params: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # likewise
+    async def _prompt(params: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
         from pydantic_ai import UsageLimits
 
         run = agent().run(
@@ -82,7 +82,7 @@ def stock(url: str) -> None:
         return {"stopReason": "end_turn"}
 
     @server.feature("pilotfish/session/cancel")
-    def _cancel(_: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # likewise
+    def _cancel(_: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
         running["only"].cancel()
         return {}
 

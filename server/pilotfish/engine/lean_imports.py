@@ -60,8 +60,8 @@ class OnName(SourceFileLoader):
             setattr(module, name, found)
             return found
 
-        setattr(module, "__getattr__", find)  # noqa: B010  # PEP 562
-        setattr(module, "__dir__", lambda: sorted({*vars(module), *where}))  # noqa: B010  # likewise
+        # PEP 562: what a module has under these names answers for what it does not have.
+        vars(module).update(__getattr__=find, __dir__=lambda: sorted({*vars(module), *where}))
 
 
 def exports(source: str) -> dict[str, tuple[str, str]] | None:

@@ -41,7 +41,7 @@ def install(client: object) -> bool:
     client.chat.__dict__["completions"] = LeanCompletions(client)
     client.__dict__["_make_sse_decoder"] = LeanDecoder
     client.__dict__["_process_response_data"] = _by_hand(client._process_response_data)  # noqa: SLF001  # a hook
-    client.__dict__["_build_request"] = _with_known_head(client, client._build_request)  # noqa: SLF001  # likewise
+    client.__dict__["_build_request"] = _with_known_head(client, client._build_request)  # noqa: SLF001  # a hook
     return True
 
 
@@ -63,10 +63,10 @@ def hasten(model: Model[Any]) -> bool:
         streamed = await process(*args, **options)
         source: object = getattr(streamed, "_response", None)
         if isinstance(source, PeekableAsyncStream):
-            source._source_lock = anyio.Lock(fast_acquire=True)  # noqa: SLF001  # free: nobody has the stream yet
+            source._source_lock = anyio.Lock(fast_acquire=True)  # noqa: SLF001  # the only way to it; free, as nobody has the stream yet
         return streamed
 
-    setattr(model, "_process_streamed_response", processed)  # noqa: B010  # a hook
+    vars(model)["_process_streamed_response"] = processed
     return True
 
 
@@ -108,7 +108,7 @@ def _with_known_head(client: AsyncOpenAI, build: Callable[..., httpx2.Request]) 
             options.method,
             head.url,
             headers=head.headers,
-            cookies=client._client.cookies,  # noqa: SLF001  # the jar is the HTTP client's
+            cookies=client._client.cookies,  # noqa: SLF001  # as the SDK does: the jar is the HTTP client's
             content=options.content,
             extensions=head.extensions,
         )

@@ -250,8 +250,9 @@ class LiveSession:
 
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. What waits in the line stays there, and waits for the user."""
-        while self._current is None and self.line and self._driver is not None and not self._paused:  # noqa: ASYNC110 (a turn of the loop)
-            await asyncio.sleep(0)  # it is about to begin
+        # It is about to begin: the driver takes it in a step or two of its own, and there is nothing else to wait for.
+        while self._current is None and self.line and self._driver is not None and not self._paused:  # noqa: ASYNC110
+            await asyncio.sleep(0)
         current = self._current
         if current is None:
             return None
