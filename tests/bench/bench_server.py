@@ -1,7 +1,7 @@
 """What the whole product costs: `python -m tests.bench.bench_server [--json FILE] [--commit] [figure …]`.
 
 The real server process over stdio and the scripted provider in a process of its own, on loopback. CPU time is the
-server's own (`/proc`); wall times are medians, and noisy on a shared machine: read the ratios. Floors are measured in
+server's own; wall times are medians, and noisy on a shared machine: read the ratios. Floors are measured in
 the same run, in turns with ours (`floors.py`). `then` is the ratio to the committed figures (`figures.json`), which
 `--commit` writes.
 """
@@ -45,6 +45,7 @@ class Bench:
             "many": self.many,
             "silence": self.silence,
         }
+        self.at.settle()
         for name, part in parts.items():
             if not wanted or name in wanted:
                 part()

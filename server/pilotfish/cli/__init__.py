@@ -5,6 +5,12 @@ from __future__ import annotations
 
 def main() -> int:
     """Run a command; the exit code."""
+    from pilotfish import compiled
+
+    compiled.install()
     from pilotfish.cli.app import run
 
-    return run()
+    try:
+        return run()
+    finally:
+        compiled.save()

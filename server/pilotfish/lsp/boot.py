@@ -59,6 +59,9 @@ class Boot:
         import gc
 
         gc.disable()  # thousands of objects are made and none freed while modules load
+        from pilotfish import compiled
+
+        compiled.install()
         from pilotfish.lsp.server import serve
 
         gc.enable()

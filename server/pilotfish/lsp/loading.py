@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pilotfish import compiled
 from pilotfish.errors import PilotfishError, StorageError
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.client import Client
@@ -243,6 +244,7 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
     time.sleep(TYPES_AFTER)
     with _no_collection():
         models.load_types()
+    compiled.save()
 
 
 def _give_back_large_blocks() -> None:

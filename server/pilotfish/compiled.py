@@ -1,0 +1,99 @@
+"""The bytecode of what libraries compile from text while they load, kept from one start to the next.
+
+A dataclass compiles its methods from text, and every quoted annotation is compiled: six thousand times before the
+first request, a quarter of its CPU. Python keeps the bytecode of a module beside it; this keeps that of such text, in
+the same folder and under the same conditions. The key is the text itself, so what is kept cannot be out of date; of
+another Python, damaged or not to be read, it is as if it were not there. Off with `PILOTFISH_LEAN=0`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import marshal
+import os
+import sys
+import typing
+from importlib.util import MAGIC_NUMBER, cache_from_source
+from pathlib import Path
+from types import CodeType
+from typing import Any, Literal
+from zlib import crc32
+
+Mode = Literal["exec", "eval"]
+
+LARGEST = 16 << 20  # bytes: then most of it is of libraries that have been replaced since, and it is begun anew
+_HEAD = b"pilotfish 1 " + MAGIC_NUMBER
+_CHECK = 4  # bytes of a checksum
+
+
+class Kept:
+    """Bytecode by the text it is of; made when it is not there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = _read(path)
+        self._new: dict[tuple[Mode, str], CodeType] = {}
+
+    def code(self, text: str, mode: Mode) -> CodeType:
+        """What `compile` makes of a text, or raises. A new object every time: Python tunes code to who runs it."""
+        if (kept := self._known.get((mode, text))) is not None:
+            return marshal.loads(kept)  # noqa: S302 -- it lies where Python's own bytecode lies
+        made = self._new[mode, text] = compile(text, "<string>", mode, dont_inherit=True)
+        return made
+
+    def save(self) -> None:
+        """Keep what was made now, too; not where Python keeps no bytecode."""
+        if sys.dont_write_bytecode or not self._new:
+            return
+        made = {key: marshal.dumps(code) for key, code in self._new.copy().items()}
+        body = marshal.dumps(self._known | made)
+        if len(body) > LARGEST:
+            body = marshal.dumps(made)
+        own = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        try:
+            own.write_bytes(_HEAD + crc32(body).to_bytes(_CHECK) + body)
+            own.replace(self._path)
+        except OSError:  # not ours to write, or no room
+            with contextlib.suppress(OSError):
+                own.unlink()
+
+
+def _read(path: Path) -> dict[tuple[Mode, str], bytes]:
+    with contextlib.suppress(OSError):
+        found = path.read_bytes()
+        check, body = found[len(_HEAD) : len(_HEAD) + _CHECK], memoryview(found)[len(_HEAD) + _CHECK :]
+        if found.startswith(_HEAD) and crc32(body).to_bytes(_CHECK) == check:
+            return marshal.loads(body)  # noqa: S302
+    return {}
+
+
+_kept: Kept | None = None
+
+
+def install() -> None:
+    """From now on, until `save`, what dataclasses and annotations compile is taken from what is kept."""
+    global _kept
+    if _kept is not None or os.environ.get("PILOTFISH_LEAN") == "0":
+        return
+    _kept = kept = Kept(Path(cache_from_source(__file__)).with_suffix(".generated"))
+
+    def run(text: str, scope: dict[str, Any] | None = None, names: dict[str, Any] | None = None) -> None:
+        exec(kept.code(text, "exec"), scope, names)  # noqa: S102 -- as dataclasses do
+
+    def compiled(text: str, name: str, mode: str) -> CodeType:
+        return kept.code(text, "eval") if (name, mode) == ("<string>", "eval") else compile(text, name, mode)
+
+    # A name of the module comes before the builtin that it would find otherwise.
+    vars(dataclasses)["exec"] = run
+    vars(typing)["compile"] = compiled
+
+
+def save() -> None:
+    """What was to be loaded is loaded: keep what was compiled on the way, and leave the rest to Python."""
+    global _kept
+    if _kept is not None:
+        vars(dataclasses).pop("exec", None)
+        vars(typing).pop("compile", None)
+        kept, _kept = _kept, None
+        kept.save()
