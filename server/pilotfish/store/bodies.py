@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
 from pilotfish.core.records import (
+    ChunkRecord,
     FileChangeRecord,
     MessageRecord,
     NoticeRecord,
     Record,
+    StateRecord,
     ToolCallRecord,
+    UsageRecord,
     record_from_json,
     record_to_json,
 )
@@ -74,6 +77,40 @@ def decode(n: int, type_: str, body: str, fetch: Callable[[str], bytes | None]) 
             timestamp=0.0,
             remedy="It is still in the database. A newer Pilotfish may read it.",
         )
+
+
+def is_small(record: Record) -> bool:
+    """Whether it is a short row and nothing else: no string to be stored apart, no words for the search."""
+    match record:
+        case ChunkRecord(text=text):
+            return len(text) < MIN_TAKEN_OUT
+        case StateRecord() | UsageRecord():
+            return True
+        case ToolCallRecord(call=call):
+            said = (call.args, call.raw_args, call.diff, call.error, call.result and call.result.text)
+            return _room(said, MIN_TAKEN_OUT) > 0
+        case MessageRecord(content="", message=message):
+            return _room(message, MIN_TAKEN_OUT) > 0
+        case _:
+            return False
+
+
+def _room(value: Any, room: int) -> int:
+    """What is left of so many characters; not looked through any further than they reach."""
+    match value:
+        case str():
+            return room - len(value)
+        case Mapping():
+            inside = cast("Mapping[str, Any]", value).values()
+        case list() | tuple():
+            inside = cast("Sequence[Any]", value)
+        case _:
+            return room - 8
+    for item in inside:
+        if room <= 0:
+            break
+        room = _room(item, room)
+    return room
 
 
 def blobs_of(record: Record) -> tuple[str, ...]:

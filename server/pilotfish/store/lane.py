@@ -2,6 +2,9 @@
 
 Jobs wait in a queue while the thread is busy; it then takes all of them at once. That is what makes group commit:
 a burst costs one commit, a lone job waits for nobody. Answers go back in one wake-up of the loop per batch.
+
+To the thread and back takes longer than a small job does. One that finds the thread idle may be served where it is
+given, in its order all the same.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
@@ -39,11 +42,15 @@ class Server(Protocol):
 
 
 class Lane:
-    def __init__(self, name: str, server: Server) -> None:
+    def __init__(self, name: str, server: Server, serve_now: Callable[[Job], bool] = lambda _: False) -> None:
+        """`serve_now` does one job on the event loop, while the thread is idle. False: it is for the thread."""
         self._server = server
+        self._serve_now = serve_now
         self._queue: SimpleQueue[tuple[Job, asyncio.Future[Any]] | None] = SimpleQueue()
         self._unanswered = 0
         self._closed = False
+        self._serving = threading.Lock()
+        """whoever has it may use the server"""
         # A daemon: a program that forgets to close its ledger can still end.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -63,6 +70,20 @@ class Lane:
             self._queue.put((job, future))
         return future
 
+    def put_now(self, job: Job) -> asyncio.Future[Any]:
+        """Serve a small job at once, if nothing is before it; else queue it. It never waits for the thread."""
+        if self._closed or self._unanswered or not self._serving.acquire(blocking=False):
+            return self.put(job)
+        try:
+            served = self._serve_now(job)
+        finally:
+            self._serving.release()
+        if not served:
+            return self.put(job)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        _resolve(job, future)
+        return future
+
     async def aclose(self) -> None:
         """Serve what is queued, then end the thread."""
         if not self._closed:
@@ -71,16 +92,19 @@ class Lane:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        self._server.start()
+        with self._serving:
+            self._server.start()
         while (batch := self._take()) is not None:
             try:
-                self._server.serve([job for job, _ in batch])
+                with self._serving:
+                    self._server.serve([job for job, _ in batch])
             except Exception as error:
                 log.exception("the store failed to serve %d jobs", len(batch))
                 for job, _ in batch:
                     job.error = job.error or error
             self._answer(batch)
-        self._server.stop()
+        with self._serving:
+            self._server.stop()
 
     def _take(self) -> list[tuple[Job, asyncio.Future[Any]]] | None:
         """All jobs that are there, at least one unless the pause is over. None: the lane is being closed."""
@@ -105,16 +129,19 @@ class Lane:
             by_loop.setdefault(future.get_loop(), []).append((job, future))
         for loop, answers in by_loop.items():
             try:
-                loop.call_soon_threadsafe(self._resolve, answers)
+                loop.call_soon_threadsafe(self._hand_back, answers)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 continue
 
-    def _resolve(self, answers: Sequence[tuple[Job, asyncio.Future[Any]]]) -> None:
+    def _hand_back(self, answers: Sequence[tuple[Job, asyncio.Future[Any]]]) -> None:
         self._unanswered -= len(answers)
         for job, future in answers:
-            if future.done():
-                continue
-            if job.error is not None:
-                future.set_exception(job.error)
-            else:
-                future.set_result(job.result)
+            if not future.done():
+                _resolve(job, future)
+
+
+def _resolve(job: Job, future: asyncio.Future[Any]) -> None:
+    if job.error is not None:
+        future.set_exception(job.error)
+    else:
+        future.set_result(job.result)

@@ -7,7 +7,9 @@ What is promised:
   numbers is refused.
 - Chunks and states are kept until the message, the end of the call or the end of the turn that holds them is
   appended; then they are dropped. They slow nothing down meanwhile.
-- The event loop never waits for the disk, and one append costs the same however long the session is.
+- The event loop never waits for a sync, a lock or a search index: those are a thread's. What is small and needs none
+  of them is written where it is said, while the disk is quick (`writer.py`).
+- One append costs the same however long the session is.
 - When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so.
 - Several processes may use one database. A session that one process holds cannot be held by another.
 """
@@ -22,6 +24,7 @@ from typing import Final, TypeVar
 from pilotfish.core.messages import Category
 from pilotfish.core.records import Entry, Record, ToolCallRecord
 from pilotfish.store.blobs import hash_of
+from pilotfish.store.bodies import is_small
 from pilotfish.store.holds import Hold, Holds
 from pilotfish.store.opening import directory_of
 from pilotfish.store.reader import Reader
@@ -41,9 +44,12 @@ SYNCED_TYPES: Final = frozenset(
 
 CHANGING: Final = frozenset({Category.WRITE, Category.EXECUTE})
 
+MOST_SMALL: Final = 16
+"""records that are written at once"""
+
 
 class Ledger:
-    """Records of sessions. Its methods are called on the event loop; the disk is touched on threads of its own."""
+    """Records of sessions. Its methods are called on the event loop."""
 
     def __init__(self, directory: Path, label: str) -> None:
         self.directory = directory
@@ -82,7 +88,12 @@ class Ledger:
         fails with `StorageError`, later ones succeed, and `unsaved` is set until all of it is saved.
         """
         durable = any(_is_synced(entry.record) for entry in entries)
-        return self._writer.append(session_id, lambda tables: tables.append(session_id, entries), durable=durable)
+        return self._writer.append(
+            session_id,
+            lambda tables: tables.append(session_id, entries),
+            durable=durable,
+            small=not durable and len(entries) <= MOST_SMALL and all(is_small(entry.record) for entry in entries),
+        )
 
     async def heads(self, session_id: str) -> Heads:
         """Where the session's numbering stands."""

@@ -213,7 +213,14 @@ class Site:
 def _connection(path: Path) -> sqlite3.Connection:
     # rw, not rwc: a database that vanished must not come back empty while others still write to the old one.
     uri = f"{path.absolute().as_uri()}?mode=rw"
-    db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=256)
+    db = sqlite3.connect(
+        uri,
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        cached_statements=256,
+        check_same_thread=False,  # a lane sees to it that one uses it at a time
+    )
     try:
         db.execute("PRAGMA cache_size = -512")  # KiB: records are written once and seldom read
         db.execute("PRAGMA temp_store = MEMORY")  # nothing of a session lies in a directory for everybody

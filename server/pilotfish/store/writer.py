@@ -4,6 +4,10 @@ When a commit fails because of the disk, its jobs are not lost. They go to table
 follows goes too, and wait there in their order; `unsaved` says so in words. The first append of each session that
 meets the trouble fails with it, so that its turn can tell the user, though its records are kept like the others.
 Every few seconds, and at the end, the writer tries the disk again and writes what has waited.
+
+Small appends that need no sync are written on the event loop, which costs a quarter of the way to the thread and back.
+There nothing is waited for: not for another process, not for the log to be emptied into the database. A disk that
+was slow once is left to the thread for a while.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pilotfish.errors import StorageError, UnknownSession
 from pilotfish.store.jobs import Job, commit, look
@@ -37,6 +41,19 @@ SCRUB_SECONDS_AT_END: Final = 0.5
 
 SHORT_BUSY_MS: Final = 100
 
+QUICK_SECONDS: Final = 0.005
+"""what a commit on the event loop may take"""
+
+SLOW_SHARE: Final = 100
+"""after one that took longer everything goes to the thread for so many times as long: a hundredth of the loop's time is
+what a slow disk may cost"""
+
+MANY_IN_A_ROW: Final = 200
+"""commits on the event loop: then one goes to the thread, which empties the log into the database when it is long"""
+
+LOG_PAGES: Final = 1000
+"""a log of so many pages is long"""
+
 log = logging.getLogger(__name__)
 
 
@@ -52,7 +69,9 @@ class Writer:
         """counts the openings: a reader of an earlier one may look at a file that was set aside"""
         self.site = Site(directory)
         self._disk: Tables | None = None
-        self._is_full_sync: bool | None = None
+        self._manners: Literal["synced", "patient", "at once"] | None = None
+        self._in_a_row = 0
+        self._slow_until = 0.0
         self._spare: SpareTables | None = None
         self._backlog: list[Job] = []
         self._trouble = StorageError("", remedy="")
@@ -61,15 +80,19 @@ class Writer:
         self._since = 0.0
         self._told: set[str] = set()
         self._scrubbing = False
-        self._lane = Lane("pilotfish-store", self)
+        self._lane = Lane("pilotfish-store", self, self._serve_now)
 
     @property
     def busy(self) -> bool:
         """Whether something has been given and not been answered."""
         return self._lane.busy
 
-    def append(self, session_id: str, work: Callable[[Tables], None], *, durable: bool) -> asyncio.Future[None]:
-        return self._lane.put(Job(work, writes=True, durable=durable, session_id=session_id))
+    def append(
+        self, session_id: str, work: Callable[[Tables], None], *, durable: bool, small: bool = False
+    ) -> asyncio.Future[None]:
+        """Add records: on the thread, or at once when they are small and need not be synced."""
+        job = Job(work, writes=True, durable=durable, session_id=session_id)
+        return self._lane.put_now(job) if small and not durable else self._lane.put(job)
 
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         return self._lane.put(Job(work, writes=True, durable=True))
@@ -85,6 +108,23 @@ class Writer:
     async def aclose(self) -> None:
         """Write what is queued, try once more what could not be written, and close."""
         await self._lane.aclose()
+
+    def _serve_now(self, job: Job) -> bool:
+        """On the event loop, while the thread is idle."""
+        self._in_a_row += 1
+        began = time.monotonic()
+        if self._spare is not None or self._disk is None or self._in_a_row > MANY_IN_A_ROW or began < self._slow_until:
+            return False
+        try:
+            self._behave("at once")
+            commit(self._disk, [job])
+        except Exception:  # another process writes, or the disk refuses: the thread waits, or finds the words
+            job.error = None
+            return False
+        took = time.monotonic() - began
+        if took > QUICK_SECONDS:
+            self._slow_until = began + took * SLOW_SHARE
+        return True
 
     # What follows runs on the thread.
 
@@ -114,11 +154,14 @@ class Writer:
         return SCRUB_PAUSE_SECONDS if self._scrubbing else None
 
     def serve(self, batch: Sequence[Job]) -> None:
+        writes = [job for job in batch if job.writes]
+        self._in_a_row = 0
+        if self._manners == "at once":
+            self._behave("patient")
         if self._spare is not None:
             self._try_disk()
         elif not batch:
             self._scrub()
-        writes = [job for job in batch if job.writes]
         if writes:
             self._write(writes)
         for job in batch:
@@ -130,7 +173,7 @@ class Writer:
             if self._spare is not None or self._disk is None:
                 break
             try:
-                self._sync_fully(any(job.durable for job in jobs))
+                self._behave("synced" if any(job.durable for job in jobs) else "patient")
                 commit(self._disk, jobs)
             except Exception as error:
                 self._lose_disk(error)
@@ -225,7 +268,7 @@ class Writer:
             previous.db.close()
         self._scrubbing = not self.site.is_scrubbed
         self._needs_opening = False
-        self._is_full_sync = None
+        self._manners = None
         self.generation += 1
         self.notices = (*self.notices, *notices)
 
@@ -240,8 +283,8 @@ class Writer:
             return
         for job in self._backlog:
             job.error = None
+        self._behave("synced")
         with self._impatient(self._disk):
-            self._sync_fully(True)
             commit(self._disk, self._backlog)
         refused = [job for job in self._backlog if job.error is not None]
         if refused:
@@ -284,10 +327,18 @@ class Writer:
         finally:
             tables.db.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
-    def _sync_fully(self, full: bool) -> None:
-        if full is not self._is_full_sync and self._disk is not None:
-            self._disk.db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
-            self._is_full_sync = full
+    def _behave(self, manners: Literal["synced", "patient", "at once"]) -> None:
+        """Whether a commit is synced, and whether it waits for others and for the log to be emptied."""
+        if manners == self._manners or self._disk is None:
+            return
+        waits = manners != "at once"
+        for setting, value in (
+            ("synchronous", "FULL" if manners == "synced" else "NORMAL"),
+            ("busy_timeout", int(BUSY_SECONDS * 1000) if waits else 0),
+            ("wal_autocheckpoint", LOG_PAGES if waits else 0),
+        ):
+            self._disk.db.execute(f"PRAGMA {setting} = {value}")
+        self._manners = manners
 
     def _words(self, error: Exception) -> StorageError:
         if is_damage(error):

@@ -1,0 +1,151 @@
+"""Small records are written where they are said: in their order, without waiting for anybody."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.store.makers import Pen, call, chunk, opened, said, session, start
+
+from pilotfish.core.messages import CallResult
+from pilotfish.core.records import ChunkRecord, MessageRecord, Record, ToolCallRecord
+from pilotfish.store import writer
+from pilotfish.store.bodies import encode, is_small
+from pilotfish.store.jobs import Job, commit
+
+
+async def test_a_small_record_is_written_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(writer, "QUICK_SECONDS", 60.0)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        await ledger.append("s", pen(start()))
+        assert ledger.append("s", pen(chunk("x"), call())).done()
+        with sqlite3.connect(tmp_path / "sessions.db") as other:
+            assert other.execute("SELECT count(*) FROM chunks").fetchall() == [(1,)]
+        assert not ledger.append("s", pen(said("words that are searched for"))).done()
+        assert not ledger.append("s", pen(chunk("behind it"))).done()
+
+
+_texts = st.integers(0, 12_000).map(lambda length: "x" * length)
+_values = st.recursive(
+    _texts | st.none() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(_texts, inner)
+)
+_calls = st.builds(
+    replace,
+    st.just(call().call),
+    args=st.dictionaries(st.sampled_from(["path", "text"]), _values),
+    error=st.none() | _texts,
+    diff=st.none() | _texts,
+    raw_args=st.none() | _texts,
+    result=st.none() | st.builds(CallResult, text=_texts),
+)
+_records: st.SearchStrategy[Any] = (
+    st.builds(ToolCallRecord, turn_id=st.just("t"), call=_calls, timestamp=st.just(1.0))
+    | st.builds(ChunkRecord, turn_id=st.just("t"), item_id=st.just("m"), channel=st.just("message"), text=_texts)
+    | st.builds(
+        replace, st.just(said("")), content=_texts, message=st.dictionaries(st.sampled_from(["parts"]), _values)
+    )
+)
+
+
+@given(_records)
+@settings(max_examples=300)
+def test_what_is_small_is_one_short_row(record: Record):
+    if is_small(record):
+        assert encode(record).taken_out == {}
+        assert not isinstance(record, MessageRecord) or record.content == ""
+
+
+@pytest.mark.parametrize(
+    ("record", "small"),
+    [
+        (chunk("x"), True),
+        (chunk("x" * 9000), False),
+        (call(), True),
+        (said(""), True),
+        (said("words"), False),
+        (start(), False),
+    ],
+)
+def test_what_is_small(record: Record, small: bool):
+    assert is_small(record) is small
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(["small", "large", "synced", "pause"]), max_size=40))
+async def test_small_and_large_records_keep_their_order(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]):
+    async with opened(tmp_path_factory.mktemp("store")) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        given_: list[Any] = []
+        waiting: list[asyncio.Future[None]] = []
+        for number, kind in enumerate(kinds):
+            if kind == "pause":
+                await asyncio.gather(*waiting)
+                continue
+            record = {"small": call(), "large": said("x" * 9000, message_id=f"m{number}"), "synced": start()}[kind]
+            entries = pen(record)
+            given_ += entries
+            waiting.append(ledger.append("s", entries))
+        await asyncio.gather(*waiting)
+        assert await ledger.history("s") == given_
+
+
+async def test_another_process_that_writes_is_waited_for_on_the_thread(tmp_path: Path):
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        await ledger.append("s", pen(start()))
+        other = sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        append = ledger.append("s", pen(chunk("x")))
+        assert time.monotonic() - began < writer.BUSY_SECONDS / 2
+        await asyncio.sleep(0.05)
+        assert not append.done()
+        other.execute("ROLLBACK")
+        other.close()
+        await append
+        assert [entry.record for entry in await ledger.unfinished("s")] == [chunk("x")]
+        assert ledger.unsaved is None
+
+
+async def test_a_disk_that_was_slow_is_left_to_the_thread_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        await ledger.append("s", pen(start()))
+
+        def slow(tables: Any, jobs: Sequence[Job]) -> None:
+            time.sleep(writer.QUICK_SECONDS * 2)
+            commit(tables, jobs)
+
+        monkeypatch.setattr(writer, "commit", slow)
+        assert ledger.append("s", pen(chunk("slow"))).done()
+        monkeypatch.setattr(writer, "commit", commit)
+        append = ledger.append("s", pen(chunk("then")))
+        assert not append.done()
+        await append
+        ledger._writer._slow_until = 0.0
+        assert ledger.append("s", pen(chunk("later"))).done()
+
+
+async def test_the_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(writer, "QUICK_SECONDS", 60.0)  # this machine may be busy
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        await ledger.append("s", pen(start()))
+        for _ in range(4000):
+            await ledger.append("s", pen(chunk("some words of an answer " * 20)))
+        pages = (tmp_path / "sessions.db-wal").stat().st_size // 4096
+        assert pages < 4 * writer.LOG_PAGES
