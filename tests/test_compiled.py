@@ -9,6 +9,7 @@ import sys
 import typing
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,8 +21,9 @@ LOAD = """
 from pilotfish import compiled
 compiled.install()
 import pilotfish.engine.live
-kept = compiled._kept
-compiled.save()
+kept = compiled.uninstall()
+if kept:
+    kept.save()
 print(len(kept._new) if kept else "off")
 """
 
@@ -33,7 +35,7 @@ def kept(tmp_path: Path) -> compiled.Kept:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
-    monkeypatch.setattr(compiled, "cache_from_source", lambda _: str(tmp_path / "kept.pyc"))
+    monkeypatch.setattr(compiled, "cache_from_source", str(tmp_path / "kept.pyc").format)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.delenv("PILOTFISH_LEAN", raising=False)
     compiled.install()
@@ -55,8 +57,8 @@ def load(pycache: Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def make(**options: bool) -> type:
-    fields = [("a", int), ("b", "list[str]", dataclasses.field(default_factory=list)), ("c", float, 1.5)]
+def make(**options: Any) -> type:
+    fields: list[Any] = [("a", int), ("b", "list[str]", dataclasses.field(default_factory=list)), ("c", float, 1.5)]
     return dataclasses.make_dataclass("Made", fields, **options)
 
 
@@ -80,9 +82,7 @@ def test_a_class_is_the_same_with_kept_bytecode_and_without(options: dict[str, b
         assert looks(make(**options)) == stock
         assert looks(make(**options)) == stock
     finally:
-        vars(dataclasses).pop("exec", None)
-        vars(typing).pop("compile", None)
-        compiled._kept = None
+        compiled.uninstall()
 
 
 def test_a_class_of_the_next_start_is_the_same_too(installed: Path) -> None:
@@ -91,8 +91,9 @@ def test_a_class_of_the_next_start_is_the_same_too(installed: Path) -> None:
     assert installed.is_file()
     compiled.install()
     assert looks(make(frozen=True, order=True)) == first
-    assert compiled._kept is not None
-    assert compiled._kept._new == {}
+    kept = compiled.uninstall()
+    assert kept is not None
+    assert kept._new == {}
 
 
 def test_afterwards_everything_is_as_python_has_it(installed: Path) -> None:

@@ -68,15 +68,16 @@ def _read(path: Path) -> dict[tuple[Mode, str], bytes]:
     return {}
 
 
-_kept: Kept | None = None
+_in_use: list[Kept] = []
+"""none or one"""
 
 
 def install() -> None:
     """From now on, until `save`, what dataclasses and annotations compile is taken from what is kept."""
-    global _kept
-    if _kept is not None or os.environ.get("PILOTFISH_LEAN") == "0":
+    if _in_use or os.environ.get("PILOTFISH_LEAN") == "0":
         return
-    _kept = kept = Kept(Path(cache_from_source(__file__)).with_suffix(".generated"))
+    kept = Kept(Path(cache_from_source(__file__)).with_suffix(".generated"))
+    _in_use.append(kept)
 
     def run(text: str, scope: dict[str, Any] | None = None, names: dict[str, Any] | None = None) -> None:
         exec(kept.code(text, "exec"), scope, names)  # noqa: S102 -- as dataclasses do
@@ -85,15 +86,18 @@ def install() -> None:
         return kept.code(text, "eval") if (name, mode) == ("<string>", "eval") else compile(text, name, mode)
 
     # A name of the module comes before the builtin that it would find otherwise.
-    vars(dataclasses)["exec"] = run
-    vars(typing)["compile"] = compiled
+    dataclasses.__dict__["exec"] = run
+    typing.__dict__["compile"] = compiled
+
+
+def uninstall() -> Kept | None:
+    """Leave compiling to Python again."""
+    dataclasses.__dict__.pop("exec", None)
+    typing.__dict__.pop("compile", None)
+    return _in_use.pop() if _in_use else None
 
 
 def save() -> None:
-    """What was to be loaded is loaded: keep what was compiled on the way, and leave the rest to Python."""
-    global _kept
-    if _kept is not None:
-        vars(dataclasses).pop("exec", None)
-        vars(typing).pop("compile", None)
-        kept, _kept = _kept, None
+    """What was to be loaded is loaded: keep what was compiled on the way."""
+    if kept := uninstall():
         kept.save()
