@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import cast
+from urllib.request import getproxies
 
 import httpx2
 
@@ -53,12 +54,13 @@ async def _hold(_: httpx2.Request) -> None:
         await wait()
 
 
-def create_client(stall: float) -> httpx2.AsyncClient:
-    """A client whose answers are watched. Proxies of the environment hold, as no transport of ours replaces them."""
+def create_client(stall: float, *, lean: bool = True) -> httpx2.AsyncClient:
+    """A client whose answers are watched. Proxies of the environment hold: then httpx2's own transport is used."""
     patience = stall * FIRST_BYTE_FACTOR
     client = Client(
         timeout=httpx2.Timeout(connect=CONNECT_SECONDS, read=patience, write=WRITE_SECONDS, pool=CONNECT_SECONDS),
         verify=certificates(),
+        transport=_lean_transport() if lean and not getproxies() else None,
     )
 
     async def watch(response: httpx2.Response) -> None:
@@ -67,6 +69,14 @@ def create_client(stall: float) -> httpx2.AsyncClient:
     client.event_hooks["request"].append(_hold)
     client.event_hooks["response"].append(watch)
     return client
+
+
+def _lean_transport() -> httpx2.AsyncBaseTransport | None:
+    try:
+        from pilotfish.engine.lean_http import LeanTransport
+    except ImportError:  # no httptools for this Python
+        return None
+    return LeanTransport(certificates())
 
 
 @cache

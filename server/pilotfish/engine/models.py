@@ -48,12 +48,13 @@ class _Kept:
 
     def __init__(self) -> None:
         self.models: dict[tuple[object, ...], Model[Any]] = {}
-        self.clients: dict[float, httpx2.AsyncClient] = {}
+        self.clients: dict[tuple[float, bool], httpx2.AsyncClient] = {}
 
-    def client(self, stall: float) -> httpx2.AsyncClient:
-        if stall not in self.clients:
-            self.clients[stall] = create_client(stall)
-        return self.clients[stall]
+    def client(self, settings: Settings) -> httpx2.AsyncClient:
+        asked = settings.stall_timeout, _wants_lean(settings)
+        if asked not in self.clients:
+            self.clients[asked] = create_client(settings.stall_timeout, lean=asked[1])
+        return self.clients[asked]
 
 
 _KEPT: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
@@ -199,7 +200,7 @@ def _compatible(
     if prefix == "ollama":
         from pydantic_ai.providers.ollama import OllamaProvider
 
-        provider = OllamaProvider(address, key or NO_KEY, http_client=kept.client(settings.stall_timeout))
+        provider = OllamaProvider(address, key or NO_KEY, http_client=kept.client(settings))
     else:
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
@@ -207,7 +208,7 @@ def _compatible(
             local.prefix if local else "openai-compatible",
             base_url=address,
             api_key=key or NO_KEY,
-            http_client=kept.client(settings.stall_timeout),
+            http_client=kept.client(settings),
         )
     _tune(provider, settings)
     window = known_window(f"{prefix}:{name}") if local else None
@@ -240,7 +241,7 @@ def _provider(
     given: dict[str, Any] = {
         "api_key": key or (NO_KEY if base_url is not None else None),
         "base_url": base_url,
-        "http_client": kept.client(settings.stall_timeout) if ours else None,
+        "http_client": kept.client(settings) if ours else None,
     }
     takes = inspect.signature(known).parameters
     provider = known(**{name: value for name, value in given.items() if name in takes and value is not None})
