@@ -35,7 +35,7 @@ from pilotfish.core.records import ChunkRecord, MessageRecord, record_to_json
 from pilotfish.engine import journal, lean_run
 from pilotfish.engine.adapter import from_canonical
 from pilotfish.engine.lean_repair import repaired
-from pilotfish.engine.orchestrator import RequestOrchestrator
+from pilotfish.engine.phases import Phases
 from pilotfish.engine.ports import Answer
 from pilotfish.settings import Settings
 
@@ -208,15 +208,15 @@ async def test_words_are_shown_before_what_came_with_them_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "SHOWN_SECONDS", 60.0)
-    after_response = RequestOrchestrator.after_response
+    after_response = Phases.after_response
     shown: list[list[str]] = []
 
-    def looked_at(turn: RequestOrchestrator, context: Any, response: ModelResponse) -> ModelResponse:
+    def looked_at(phases: Phases, context: Any, response: ModelResponse) -> ModelResponse:
         pieces = [told.record for told in played.told if isinstance(told.record, ChunkRecord)]
         shown.append([piece.text for piece in pieces if piece.channel == "message"])
-        return after_response(turn, context, response)
+        return after_response(phases, context, response)
 
-    monkeypatch.setattr(RequestOrchestrator, "after_response", looked_at)
+    monkeypatch.setattr(Phases, "after_response", looked_at)
     async with rig(tmp_path, Reply(parts=(Text("hm"), Call("list_dir", {}))), say("done")) as played:
         await played.prompt("go")
     assert shown[0] == ["hm"]

@@ -17,6 +17,7 @@ from pilotfish.core.items import MessageItem
 from pilotfish.engine.live import Live
 from pilotfish.engine.orchestrator import RequestOrchestrator
 from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.recording import Recording
 from pilotfish.engine.recovery import NOT_FORKED
 
 
@@ -137,15 +138,15 @@ async def test_a_deleted_session_takes_its_transcript_with_it(tmp_path: Path) ->
 async def test_what_was_shown_is_kept_when_it_could_not_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = RequestOrchestrator._record_rest
+    whole = Recording.rest
 
-    def no_memory(turn: RequestOrchestrator, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
+    def no_memory(recording: Recording, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
         if any(isinstance(message, ModelResponse) for message in messages):
             raise MemoryError
-        whole(turn, messages, keep_partial=keep_partial)
+        whole(recording, messages, keep_partial=keep_partial)
 
     async with rig(tmp_path, say("shown ", "so far", end="drop"), otherwise=say("fine")) as turn:
-        monkeypatch.setattr(RequestOrchestrator, "_record_rest", no_memory)
+        monkeypatch.setattr(Recording, "rest", no_memory)
         outcome = await turn.prompt("go")
         assert outcome.stop_reason == "failed"
         monkeypatch.undo()
