@@ -7,11 +7,13 @@ The ledger loses nothing; only what is sent changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pydantic_ai import Agent, CancellationToken
 from pydantic_ai.models import Model
 
 from pilotfish.core.messages import CanonicalMessage
+from pilotfish.core.records import CompactionRecord, MessageRecord, Record, UsageRecord
 
 FULL = 0.85  # of the context window: above it the next prompt begins with a summary
 KEEP_MESSAGES = 6  # the newest messages stay as they are
@@ -21,6 +23,53 @@ CHARS_PER_TOKEN = 4
 INSTRUCTIONS = """Summarise this conversation between a user and a coding agent, so that the agent can go on with it.
 Use these headings. What the user wants: every wish, rule and limit, in their words. Done so far: files changed and
 how. Known facts: paths, names, errors, decisions. Plan and next step. Leave out politeness and detours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    message_id: str
+    can_begin: bool
+    """the user's own words: history may begin here"""
+
+
+class Fill:
+    """How full a conversation is, and where it may be cut: kept along with its records."""
+
+    def __init__(self) -> None:
+        self._spoken: list[_Spoken] = []
+        self._last: UsageRecord | None = None
+        """how full the context was after the last answer"""
+
+    def note(self, record: Record) -> None:
+        match record:
+            case MessageRecord():
+                self._spoken.append(_Spoken(record.message_id, _own_words(record)))
+            case UsageRecord():
+                self._last = record
+            case CompactionRecord(keep_from=keep_from):
+                at = [spoken.message_id for spoken in self._spoken].index(keep_from)
+                self._spoken = self._spoken[at:]
+                self._last = None
+            case _:
+                pass
+
+    def nearly_full(self, window: int | None) -> bool:
+        """Whether little is left of the context window: of this size, or of the one the provider said."""
+        last = self._last
+        window = last and (window or last.context_window)
+        return last is not None and bool(window) and last.context_used > FULL * window
+
+    def keep_from(self) -> str | None:
+        """The message that the kept tail begins with. None: there is nothing to summarise before any."""
+        cut = split([spoken.can_begin for spoken in self._spoken])
+        return self._spoken[cut].message_id if cut else None
+
+
+def _own_words(record: MessageRecord) -> bool:
+    return record.role == "user" and not any(
+        part.get("part_kind") in ("tool-return", "retry-prompt", "retry-feedback")
+        for part in record.message.get("parts", ())
+    )
 
 
 def split(can_begin: Sequence[bool]) -> int:

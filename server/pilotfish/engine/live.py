@@ -25,6 +25,7 @@ from pilotfish.core.fold import Item
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Receipt, SessionRecord
 from pilotfish.engine import models, pages
+from pilotfish.engine.line import Waiting
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.observe import trace
 from pilotfish.engine.orchestrator import Outcome
@@ -32,7 +33,7 @@ from pilotfish.engine.ports import Answer, Face, Question, Session
 from pilotfish.engine.providers import name_of_key
 from pilotfish.engine.questions import Questions
 from pilotfish.engine.rules import RuleBook
-from pilotfish.engine.session import LiveSession, Waiting
+from pilotfish.engine.session import LiveSession
 from pilotfish.engine.undo import Reverted, revert
 from pilotfish.errors import BadRequest, PilotfishError, SessionBusy, UnknownCall
 from pilotfish.settings import Settings
@@ -214,7 +215,7 @@ class Live:
             session=self._session(session.row),
             items=items,
             has_more=has_more,
-            last_seq=session.last_seq,
+            last_seq=session.conversation.last_seq,
             questions=self.questions(session_id),
         )
 
@@ -308,30 +309,30 @@ class Live:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
         is called when the session has it: what is asked of the session from then on finds it there."""
         session = self._sessions.get(session_id)
-        if session is None or not session.is_open:
+        if session is None or not session.conversation.is_open:
             session = await self._open(session_id)
         if session.asks_again:
             await session.let_go()
-        if session.busy and when_busy == "reject":
+        if session.line.busy and when_busy == "reject":
             raise SessionBusy("A turn is running in this session. Stop it, or send the prompt to the queue.")
         waiting = Waiting(
             prompt_id=prompt_id or self.new_id("prompt"),
             blocks=tuple(blocks),
-            kind="steer" if when_busy == "steer" and session.busy else "queue",
+            kind="steer" if when_busy == "steer" and session.line.busy else "queue",
             answer=asyncio.get_running_loop().create_future(),
         )
         try:
             if waiting.kind == "steer":
-                session.slip_in(waiting)
+                session.line.slip_in(waiting)
             else:
-                session.submit(waiting)
+                session.line.submit(waiting)
             in_line()
             if waiting.kind == "steer":
                 await session.steer(waiting)
             return await asyncio.shield(waiting.answer)
         except asyncio.CancelledError:
             # Answered in the same moment: what runs now is somebody else's.
-            if not waiting.answer.done() and not session.withdraw(waiting):
+            if not waiting.answer.done() and not session.line.withdraw(waiting):
                 await session.stop()
             return await waiting.answer
 
@@ -360,12 +361,12 @@ class Live:
             session.turn.hurry()
 
     async def queue(self, session_id: str) -> tuple[Waiting, ...]:
-        return tuple((await self._open(session_id)).line)
+        return tuple((await self._open(session_id)).line.waiting)
 
     async def withdraw(self, session_id: str, prompt_id: str) -> None:
         session = await self._open(session_id)
-        for waiting in tuple(session.line):
-            if waiting.prompt_id == prompt_id and session.withdraw(waiting):
+        for waiting in tuple(session.line.waiting):
+            if waiting.prompt_id == prompt_id and session.line.withdraw(waiting):
                 return
         raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
 
@@ -378,11 +379,11 @@ class Live:
     async def compact(self, session_id: str) -> bool:
         """Summarise the older part of a conversation. False: there is nothing to summarise."""
         session = await self._open(session_id)
-        if session.busy:
+        if session.line.busy:
             raise SessionBusy("A turn is running in this session. Stop it first.")
         hold = await self.ledger.hold(session_id)
         try:
-            return await session.compact("", CancellationToken())
+            return await session.ports.compact("", CancellationToken())
         except PilotfishError:
             raise
         except Exception as error:
@@ -474,9 +475,9 @@ class Live:
             mode=row.mode,
             created_at=row.created_at,
             updated_at=row.updated_at,
-            turns=live.turns if live else row.turns,
-            busy=(live.busy or live.elsewhere is not None) if live else False,
-            usage=live.usage if live else row.usage,
+            turns=live.conversation.turns if live else row.turns,
+            busy=(live.line.busy or live.conversation.elsewhere is not None) if live else False,
+            usage=live.conversation.usage if live else row.usage,
         )
 
     async def _told(self, session: LiveSession) -> Session:

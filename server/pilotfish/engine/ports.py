@@ -118,7 +118,7 @@ class Face(Protocol):
 
 
 class Ports(Protocol):
-    """What a turn may touch of its session. `session.py` fills it."""
+    """What a turn may touch of its session. `session_ports.py` fills it."""
 
     @property
     def session_id(self) -> str: ...

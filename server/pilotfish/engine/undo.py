@@ -36,11 +36,11 @@ async def revert(
     dry_run: bool,
 ) -> Reverted:
     """Put back what a turn changed, or do it again; without a turn, the newest that fits."""
-    if session.busy:
+    if session.line.busy:
         raise SessionBusy("A turn is running in this session. Stop it first.")
     changes: dict[str, list[FileChangeRecord]] = {}
     undone: dict[str, bool] = {}
-    for entry in await ledger.history(session.session_id):
+    for entry in await ledger.history(session.row.id):
         match entry.record:
             case FileChangeRecord() as record:
                 changes.setdefault(record.turn_id, []).append(record)
@@ -64,7 +64,7 @@ async def revert(
                 turn_id=chosen,
                 direction=direction,
                 uris=tuple(change.path.as_uri() for change in done),
-                timestamp=session.clock(),
+                timestamp=session.live.clock(),
             )
         )
         await session.settled()

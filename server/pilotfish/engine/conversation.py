@@ -1,0 +1,250 @@
+"""The conversation of a session, as the ledger has it: read, mended, and written on.
+
+Hides: the journal, recovery after a crash, what another process wrote meanwhile, the chain of the audit trail, what a
+summary replaces. Promises: what is said is in the ledger before it is told; a turn that was interrupted is ended with
+what is known of it, unless another process runs it; history and calls are always those of the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pilotfish.core.approvals import seal
+from pilotfish.core.fold import get_messages_for_llm
+from pilotfish.core.messages import CallApproval, CanonicalMessage, CanonicalToolCall, message_from_json
+from pilotfish.core.records import (
+    ApprovalRecord,
+    CompactionRecord,
+    MessageRecord,
+    Record,
+    ToolCallRecord,
+    TurnEndRecord,
+    Usage,
+    UsageRecord,
+)
+from pilotfish.core.registry import ToolCallRegistry
+from pilotfish.engine import compaction
+from pilotfish.engine.journal import Journal
+from pilotfish.engine.ports import Face
+from pilotfish.engine.recovery import close_open_turn, question_left_open
+from pilotfish.errors import SessionBusy, StorageError
+from pilotfish.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from pydantic_ai import CancellationToken
+    from pydantic_ai.models import Model
+
+
+class Conversation:
+    """Of one session. `call_changed` hears of every move of a call, `unsaved` of a disk that does not take records."""
+
+    def __init__(
+        self,
+        session_id: str,
+        ledger: Ledger,
+        face: Face,
+        clock: Callable[[], float],
+        *,
+        call_changed: Callable[[CanonicalToolCall], None],
+        unsaved: Callable[[StorageError], None],
+    ) -> None:
+        self.history: list[CanonicalMessage] = []
+        self.registry = ToolCallRegistry(call_changed, clock)
+        self.usage = Usage()
+        self.turns = 0
+        self.elsewhere: str | None = None
+        """the turn that another process is running"""
+        self._id = session_id
+        self._ledger = ledger
+        self._face = face
+        self._clock = clock
+        self._call_changed = call_changed
+        self._unsaved = unsaved
+        self._journal: Journal | None = None
+        self._audit_hash = ""
+        self._fill = compaction.Fill()
+        self._interrupted: tuple[str, Sequence[Record]] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """It has been read. What another process has written since is seen when it is opened again."""
+        return self._journal is not None and self.elsewhere is None
+
+    @property
+    def interrupted(self) -> str | None:
+        """the turn that a crash interrupted while nothing but a question was open"""
+        return self._interrupted[0] if self._interrupted else None
+
+    @property
+    def last_seq(self) -> int:
+        return self._journal.last_seq if self._journal else 0
+
+    # -- read and mended ------------------------------------------------------------------------------------------
+
+    async def open(self, *, forked: bool = False) -> None:
+        """Read it, when it is new to us or another process has written to it; mend what a crash left, or a fork in the
+        middle of a turn."""
+        heads = await self._ledger.heads(self._id)
+        # Behind our own journal the ledger may well be: records are on their way. Only another process gets ahead.
+        if self._journal is not None and heads.n <= self._journal.n and self.elsewhere is None:
+            return
+        records = await self._records()
+        self._journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
+        self._audit_hash = heads.audit_hash
+        self._interrupted = self.elsewhere = None
+        left_over = await self.left_over()
+        if closing := close_open_turn(records, left_over, now=self._clock(), forked=forked):
+            if await self._runs_elsewhere():
+                self.elsewhere = closing[-1].turn_id
+            elif (turn_id := question_left_open(records, left_over)) and not forked:
+                self._interrupted = (turn_id, closing)
+            else:
+                records += await self._mend(closing)
+        self._take_in(records)
+
+    async def forget(self) -> None:
+        """What is in memory may not be what happened: the next `open` reads it again, and mends it as after a crash."""
+        await self.settled()
+        self._journal = None
+
+    async def take_up_again(self) -> None:
+        """History as it was when the question was asked: the calls of the last answer are still open."""
+        self._interrupted = None
+        records = await self._records()
+        last = max(index for index, record in enumerate(records) if isinstance(record, MessageRecord))
+        message = records[last]
+        if not isinstance(message, MessageRecord):
+            raise RuntimeError("the last message is a message")
+        self.history = [*get_messages_for_llm(records[:last]), message_from_json(message.message)]
+
+    async def give_up(self) -> None:
+        """The interrupted turn will not go on: it is ended."""
+        if self._interrupted is not None:
+            (_, closing), self._interrupted = self._interrupted, None
+            self._take_in([*await self._records(), *await self._mend(closing)])
+
+    async def left_over(self) -> Sequence[Record]:
+        """Pieces that were told and whose message is not recorded."""
+        return [entry.record for entry in await self._ledger.unfinished(self._id)]
+
+    def _take_in(self, records: Sequence[Record]) -> None:
+        self.history = list(get_messages_for_llm(records))
+        self.registry = ToolCallRegistry(self._call_changed, self._clock)
+        self.usage, self.turns = Usage(), 0
+        self._fill = compaction.Fill()
+        for record in records:
+            self._fill.note(record)
+            match record:
+                case ToolCallRecord(call=call):
+                    self.registry.restore(call)
+                case TurnEndRecord(usage=usage):
+                    self.add_turn(usage)
+                case _:
+                    pass
+
+    async def _mend(self, closing: Sequence[Record]) -> Sequence[Record]:
+        """Write down how an interrupted turn ended."""
+        hold = None if self._ledger.holds(self._id) else await self._ledger.hold(self._id)
+        try:
+            for record in closing:
+                self._write(record)
+            await self.settled()
+        finally:
+            if hold is not None:
+                hold.release()
+        return closing
+
+    async def _runs_elsewhere(self) -> bool:
+        """Whether another process holds the session: its open turn is running there, not interrupted."""
+        if self._ledger.holds(self._id):
+            return False
+        try:
+            (await self._ledger.hold(self._id)).release()
+        except SessionBusy:
+            return True
+        return False
+
+    # -- written on -----------------------------------------------------------------------------------------------
+
+    def emit(self, record: Record) -> None:
+        if isinstance(record, (MessageRecord, UsageRecord)):
+            self._fill.note(record)
+        self._write(record)
+
+    def _write(self, record: Record) -> None:
+        if self._journal is None:
+            raise RuntimeError("a session is opened before it speaks")
+        self._journal.emit(record)
+
+    async def settled(self) -> None:
+        if self._journal is not None:
+            await self._journal.settled()
+
+    async def shown(self) -> None:
+        if self._journal is not None:
+            await self._journal.shown()
+
+    def add_turn(self, usage: Usage) -> None:
+        """A turn has ended, and used so much."""
+        self.usage += usage
+        self.turns += 1
+
+    def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None:
+        """A decision about a call, sealed to those before it."""
+        record = ApprovalRecord(
+            turn_id=turn_id,
+            call_id=call_id,
+            tool=tool,
+            digest=approval.digest or "",
+            decision=approval.decision,
+            by=approval.by,
+            reason=approval.reason,
+            timestamp=self._clock(),
+            previous=self._audit_hash,
+            hash="",
+            approval_id=approval.approval_id,
+            option_id=approval.option_id,
+            rule=approval.rule,
+            feedback=approval.feedback,
+        )
+        record = seal(record, self._audit_hash)
+        self._audit_hash = record.hash
+        self.emit(record)
+
+    def nearly_full(self, window: int | None) -> bool:
+        """Whether it fills the model's context window, but for little."""
+        return self._fill.nearly_full(window)
+
+    async def compact(self, turn_id: str, model: Callable[[], Model], token: CancellationToken) -> bool:
+        """Summarise everything before the newest prompt that leaves enough behind. False: nothing to summarise."""
+        await self.settled()
+        keep_from = self._fill.keep_from()
+        if keep_from is None:
+            return False
+        records = await self._records()
+        place = next(
+            index
+            for index, record in enumerate(records)
+            if isinstance(record, MessageRecord) and record.message_id == keep_from
+        )
+        old = get_messages_for_llm(records[:place])
+        before = compaction.tokens(get_messages_for_llm(records))
+        summary = await compaction.summarise(old, model(), token)
+        saved = before - compaction.tokens(old) + len(summary) // compaction.CHARS_PER_TOKEN
+        record = CompactionRecord(
+            turn_id=turn_id,
+            before=before,
+            after=saved,
+            summary=summary,
+            timestamp=self._clock(),
+            keep_from=keep_from,
+        )
+        self.emit(record)
+        await self.settled()
+        self.history[:] = get_messages_for_llm([*records, record])
+        self._fill.note(record)
+        return True
+
+    async def _records(self) -> list[Record]:
+        return [entry.record for entry in await self._ledger.history(self._id)]

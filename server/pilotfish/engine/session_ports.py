@@ -1,0 +1,181 @@
+"""What the turns of a session may touch of it, and of the world around: `ports.Ports`, filled.
+
+Hides: which rules hold, whether and when the user is asked to trust a folder, where titles and outputs come from.
+Promises: nobody is asked twice in one turn whether a folder is trusted; nothing of the folder is used before it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pilotfish.core.messages import CanonicalMessage, CanonicalToolCall
+from pilotfish.core.policy import CallFacts, Mode, Rule, Verdict, judge
+from pilotfish.core.records import NoticeRecord, SessionRecord
+from pilotfish.core.registry import ToolCallRegistry
+from pilotfish.engine.ports import Answer, Question
+from pilotfish.errors import ToolError
+from pilotfish.tools.tool import Preview
+
+if TYPE_CHECKING:
+    from pydantic_ai import CancellationToken
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from pilotfish.engine.session import LiveSession
+
+
+class SessionPorts:
+    """For every turn of one session."""
+
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        self._live = live = session.live
+        self._conversation = conversation = session.conversation
+        self._asking_for_trust = asyncio.Lock()
+        self._trust_asked_in = ""
+        self._trust_question: asyncio.Future[None] | None = None
+        self.clock = live.clock
+        self.new_id = live.new_id
+        self.one_by_one = live.one_by_one
+        self.keep = live.ledger.put_blob
+        self.emit = conversation.emit
+        self.settled = conversation.settled
+        self.shown = conversation.shown
+        self.left_over = conversation.left_over
+        self.audit = conversation.audit
+
+    @property
+    def session_id(self) -> str:
+        return self._session.row.id
+
+    @property
+    def mode(self) -> str:
+        return self._session.row.mode
+
+    @property
+    def history(self) -> list[CanonicalMessage]:
+        return self._conversation.history
+
+    @property
+    def registry(self) -> ToolCallRegistry:
+        return self._conversation.registry
+
+    async def taken_up(self, turn_id: str) -> None:
+        """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""
+        session, live = self._session, self._live
+        if not session.row.title:
+            await self.settled()
+        for notice in live.store_notices():
+            self.emit(
+                NoticeRecord(
+                    turn_id=turn_id,
+                    level="warning",
+                    message=notice.message,
+                    remedy=notice.remedy,
+                    timestamp=self.clock(),
+                )
+            )
+        if not session.row.title:
+            session.row = row = await live.catalog.get(session.row.id)
+            if row.title:
+                self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
+        if self.undecided and session.agents_rules.there(self._open_paths()):
+            await self._ask_for_trust()
+        if self.trusted:
+            live.use_mcp()
+            await live.mcp.settled()
+
+    async def room(self) -> None:
+        await self._live.face.room()
+        await self.one_by_one()
+
+    async def read_output(self, call_id: str, first: int, count: int) -> str:
+        call = self.registry.find(call_id)
+        if call is None or call.result is None:
+            raise ToolError(f"no call {call_id!r} has an output; use the id of an earlier call")
+        text = call.result.text
+        if call.result.blob:
+            text = (await self._live.ledger.get_blob(call.result.blob)).decode("utf-8", "replace")
+        lines = text.split("\n")
+        page = lines[max(0, first - 1) : max(0, first - 1) + count]
+        return "\n".join(page) + f"\n[lines {first}-{first + len(page) - 1} of {len(lines)}]"
+
+    def rules_text(self) -> str:
+        return self._session.agents_rules.text(self._open_paths())
+
+    def toolsets(self) -> Sequence[AbstractToolset[Any]]:
+        return self._live.mcp.toolsets if self.trusted else ()
+
+    @property
+    def nearly_full(self) -> bool:
+        return self._conversation.nearly_full(self._live.settings.context_window)
+
+    async def compact(self, turn_id: str, token: CancellationToken) -> bool:
+        return await self._conversation.compact(turn_id, self._session.model, token)
+
+    # -- may it? --------------------------------------------------------------------------------------------------
+
+    def judge(self, facts: CallFacts) -> Verdict:
+        return judge(facts, Mode(self.mode), self._rules(), self.trusted)
+
+    @property
+    def trusted(self) -> bool:
+        return self._live.trusted(self._session.row.workspace)
+
+    @property
+    def undecided(self) -> bool:
+        folder = self._session.row.workspace
+        if self._live.ask_for_trust is None or folder is None or self.trusted:
+            return False
+        return self._live.book.trust_of(Path(folder)) is None
+
+    async def gains_trust(self, facts: CallFacts) -> bool:
+        if not self.undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
+            return False
+        await self._ask_for_trust()
+        return self.trusted
+
+    async def _ask_for_trust(self) -> None:
+        """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
+        turn, folder, ask = self._session.turn, self._session.row.workspace, self._live.ask_for_trust
+        turn_id = turn.turn_id if turn else ""
+        async with self._asking_for_trust:
+            if self.undecided and ask and folder and self._trust_asked_in != turn_id:
+                self._trust_asked_in = turn_id
+                self._trust_question = asyncio.ensure_future(ask(Path(folder)))
+                try:
+                    await asyncio.wait((self._trust_question,))
+                finally:
+                    self._trust_question.cancel()
+
+    def stop_asking(self) -> None:
+        """The turn is to stop: it does not wait for the user's trust any more."""
+        if self._trust_question is not None:
+            self._trust_question.cancel()
+
+    async def ask(
+        self,
+        turn_id: str,
+        call: CanonicalToolCall,
+        facts: CallFacts,
+        verdict: Verdict,
+        preview: Preview | None,
+        mark: str,
+        *,
+        amendable: bool,
+    ) -> tuple[Answer | None, Question]:
+        self._session.is_asked(call.id)
+        return await self._live.asked.ask(
+            self._session, turn_id, call, facts, verdict, preview, mark, amendable=amendable
+        )
+
+    async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        return await self._live.face.ask_user(self.session_id, turn_id, question, options)
+
+    def _rules(self) -> tuple[Rule, ...]:
+        return (*self._session.rules, *self._live.standing_rules(self._session.row.workspace))
+
+    def _open_paths(self) -> list[Path]:
+        return [buffer.path for buffer in self._session.workspace.open_documents()]
