@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from tests.support.provider import Call, Gate, Reply, Text, say
-from tests.support.served import Rig, served
+from tests.support.served import Rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WAITS = Reply(parts=(Text("one "), Gate(), Text("two")))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
-    folder = tmp_path_factory.mktemp("served") / "work"
-    folder.mkdir()
-    async with served(folder) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(shared: Rig) -> Rig:
-    shared.client.forget()
-    shared.provider.gate.clear()
-    return shared
 
 
 async def waiting(rig: Rig, session: str) -> list[tuple[str, str]]:

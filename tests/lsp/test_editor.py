@@ -38,12 +38,6 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig
 
 
 @pytest.fixture
-def rig(shared: Rig) -> Rig:
-    shared.client.forget()
-    return shared
-
-
-@pytest.fixture
 def editor(rig: Rig) -> PlayedEditor:
     return PlayedEditor(rig.client)
 

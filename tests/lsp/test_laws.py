@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from tests.support.client import OURS, SERVER, Client, RpcError, frame, never, spawn
 from tests.support.laws import FINAL
 from tests.support.provider import Call, call, calls, say
@@ -37,21 +36,6 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
-    """One server for the tests that leave it alive."""
-    folder = tmp_path_factory.mktemp("laws") / "work"
-    folder.mkdir()
-    async with served(folder) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(shared: Rig) -> Rig:
-    shared.client.forget()
-    return shared
 
 
 @contextlib.asynccontextmanager

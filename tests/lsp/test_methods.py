@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from tests.support.client import RpcError, never, option
 from tests.support.provider import Call, call, calls, fails, say
 from tests.support.served import Rig, served
@@ -16,20 +14,6 @@ from tests.support.served import Rig, served
 from pilotfish.protocol import wire
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig]:
-    folder = tmp_path_factory.mktemp("served") / "work"
-    folder.mkdir()
-    async with served(folder) as rig:
-        yield rig
-
-
-@pytest.fixture
-def rig(shared: Rig) -> Rig:
-    shared.client.forget()
-    return shared
 
 
 def edit(path: str, old: str, new: str) -> Any:
@@ -732,6 +716,20 @@ async def test_a_key_is_taken_for_a_provider_as_models_name_it(rig: Rig, name: s
     assert await available() == {True}
     await rig.client.request("pilotfish/secret/set", {"provider": name, "key": ""})
     assert await available() == {False}
+
+
+@pytest.mark.parametrize("name", ["openai-chat", " OpenAI-Chat ", "openai-responses", "openai", "OpenAI"])
+async def test_a_key_under_any_of_openai_s_names_is_the_one_that_is_sent(rig: Rig, name: str):
+    async def sent() -> str:
+        await rig.client.prompt(await rig.client.new_session(), "hello")
+        return rig.provider.requests[-1].headers["authorization"]
+
+    await rig.client.request("pilotfish/secret/set", {"provider": name, "key": "sk-handed-over"})
+    try:
+        assert await sent() == "Bearer sk-handed-over"
+    finally:
+        await rig.client.request("pilotfish/secret/set", {"provider": name, "key": ""})
+    assert await sent() == "Bearer sk-scripted"
 
 
 async def test_more_than_fits_on_a_page_may_be_asked_for(rig: Rig):

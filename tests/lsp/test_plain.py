@@ -93,12 +93,6 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig
 
 
 @pytest.fixture
-def rig(shared: Rig) -> Rig:
-    shared.client.forget()
-    return shared
-
-
-@pytest.fixture
 def editor(rig: Rig) -> PlainEditor:
     return PlainEditor(rig)
 
@@ -153,6 +147,34 @@ async def test_a_prompt_on_a_selection_edits_with_approval_and_undo(tmp_path: Pa
         await editor.run("pilotfish.redo")
         assert editor.text(file) == "def f():\n    return 2  # unsaved\n"
         assert rig.client.of("pilotfish/session/update") == []
+
+
+@pytest.mark.parametrize("kept", ["trusted = false\n", ""], ids=["read only", "nobody asked"])
+async def test_without_trust_undo_and_redo_change_nothing_and_say_why(tmp_path: Path, kept: str):
+    why = "The folder is not trusted: nothing may be changed there. Trust it first."
+
+    async def refused(command: str) -> tuple[int, str]:
+        with pytest.raises(RpcError) as caught:
+            await editor.run(command)
+        return caught.value.code, caught.value.message
+
+    async with plainly(tmp_path) as (rig, editor, folder):
+        trust = tmp_path / "home" / "config.toml"
+        trust.parent.mkdir(exist_ok=True)
+        trusting = f'[workspace."{folder}"]\ntrusted = true\n'
+        trust.write_text(trusting)
+        editor.buttons = ["Allow once"]
+        name = rig.script("written", call("write_file", path="a.txt", content="x\n"), say("Written."))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        trust.write_text(trusting.replace("trusted = true\n", kept))
+        assert await refused("pilotfish.undo") == (3, why)
+        assert (folder / "a.txt").read_text() == "x\n"
+        trust.write_text(trusting)
+        await editor.run("pilotfish.undo")
+        trust.write_text(trusting.replace("trusted = true\n", kept))
+        assert await refused("pilotfish.redo") == (3, why)
+        assert not (folder / "a.txt").exists()
+        assert [asked["actions"][0]["title"] for asked in editor.asked] == ["Allow once"]
 
 
 async def test_a_long_answer_is_a_transcript_in_an_editor(rig: Rig, editor: PlainEditor):
