@@ -19,6 +19,8 @@ from pilotfish.errors import PilotfishError
 
 log = logging.getLogger(__name__)
 
+WhenBusy = Literal["reject", "queue", "steer"]
+
 WITHDRAWN = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
 
 

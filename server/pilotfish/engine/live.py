@@ -1,56 +1,35 @@
-"""Live sessions: what every face talks to.
+"""Live sessions, with what is around them: what every face talks to.
 
-Hides: which sessions are open, how questions wait, how rules and models are found. Promises: every method is safe
-to call at any time, raises only `RequestError`, `StorageError` or `TurnError`, and leaves every session usable.
+Hides: which sessions are open, how questions wait. Promises: every method is safe to call at any time, raises only
+`RequestError`, `StorageError` or `TurnError`, and leaves every session usable.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
-import logging
-import os
 import time
-import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic_ai import CancellationToken
+from typing import Any, Literal
 
 from pilotfish import __version__
 from pilotfish.core.fold import Item
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Receipt, SessionRecord
 from pilotfish.engine import models, pages
-from pilotfish.engine.line import Waiting
-from pilotfish.engine.mcp import Servers
-from pilotfish.engine.observe import trace
+from pilotfish.engine.line import Waiting, WhenBusy
+from pilotfish.engine.memory import Leftovers, resident_bytes
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, Face, Question, Session
-from pilotfish.engine.providers import name_of_key
-from pilotfish.engine.questions import Questions
-from pilotfish.engine.rules import RuleBook
 from pilotfish.engine.session import LiveSession
+from pilotfish.engine.surroundings import Surroundings
 from pilotfish.engine.undo import Reverted, revert
-from pilotfish.errors import BadRequest, PilotfishError, SessionBusy, UnknownCall
+from pilotfish.errors import BadRequest, UnknownCall
 from pilotfish.settings import Settings
-from pilotfish.store.catalog import Catalog, SessionRow
+from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
-from pilotfish.store.rows import Snippet, StoreNotice
-from pilotfish.workspace.sandbox import chosen_sandbox
-from pilotfish.workspace.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
-log = logging.getLogger(__name__)
-
-TIDY_AFTER = 2.0  # seconds without a turn, before what is left of the last one is collected
-
-WhenBusy = Literal["reject", "queue", "steer"]
+from pilotfish.store.rows import Snippet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +48,9 @@ class ListedSessions:
     snippets: Mapping[str, Snippet]
 
 
-class Live:
+class Live(Surroundings):
+    """The sessions of one process. A face has one door, and behind it both these and what is around them."""
+
     def __init__(
         self,
         settings: Settings,
@@ -80,87 +61,10 @@ class Live:
         trusted: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.settings = settings
-        if settings.telemetry:
-            trace(True)
-        self.ledger = ledger
-        self.catalog = Catalog(ledger)
-        self.face = face
-        self.clock = clock
-        self.book = RuleBook()
-        self.mcp = Servers()
+        super().__init__(settings, ledger, face, roots=roots, trusted=trusted, clock=clock)
         self.started = clock()
-        self._roots = [root.resolve() for root in roots]
-        self._trusted = trusted
-        self._secrets: dict[str, str] = {}
-        self._tidying: asyncio.TimerHandle | None = None
-        self._frozen_too = False
         self._sessions: dict[str, LiveSession] = {}
-        self.asked = Questions(face, self.new_id, self.add_rule)
-        self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
-        """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
-        self._store_notices: list[StoreNotice] = []
-        self._sandbox_words: dict[tuple[str, bool], str] = {}
-        self._gate = asyncio.Lock()
-        self.warmed: asyncio.Event | None = None
-        """set once the provider's modules are loaded, where another thread does that"""
-
-    # -- the world around -------------------------------------------------------------------------------------------
-
-    def set_settings(self, settings: Settings) -> None:
-        """New settings hold from the next turn on."""
-        if settings.telemetry != self.settings.telemetry:
-            trace(settings.telemetry)
-        self.settings = settings
-
-    def set_secret(self, provider: str, key: str) -> None:
-        """A key from the editor's secret store: memory only. The provider as a model string or `models` names it."""
-        name = name_of_key(provider)
-        if key:
-            self._secrets[name] = key
-        else:
-            self._secrets.pop(name, None)
-
-    def set_roots(self, roots: Sequence[Path]) -> None:
-        """The editor's folders. A session sees new ones from its next turn on."""
-        self._roots = [root.resolve() for root in roots]
-
-    def set_trusted(self, trusted: bool) -> None:
-        self._trusted = trusted
-
-    def trusted(self, folder: str | None) -> bool:
-        """Whether the editor, or the user by name, trusts the folder."""
-        return self._trusted or (folder is not None and self.book.trusts(Path(folder)))
-
-    def model_for(self, name: str) -> Model:
-        """The model of a session; a TurnError with a remedy when it cannot be had."""
-        return models.resolve(name, self.settings, self._secrets)
-
-    def make_workspace(self, folder: str | None) -> Workspace:
-        return Workspace(self.roots_for(folder), self.face.editor, sandbox=lambda: chosen_sandbox(self.settings))
-
-    def standing_rules(self, folder: str | None) -> tuple[Rule, ...]:
-        return self.book.rules_for(Path(folder) if folder else None, self.settings, trusted=self.trusted(folder))
-
-    def store_notices(self) -> Sequence[StoreNotice]:
-        """What the user should know of the store; each is given once."""
-        fresh = [notice for notice in self.ledger.notices if notice not in self._store_notices]
-        self._store_notices += fresh
-        return fresh
-
-    async def one_by_one(self) -> None:
-        """Lets one turn through in each round of the event loop. Fifty that are woken together, by one commit or one
-        packet, would each do their step in a row, and nobody else would be served meanwhile."""
-        async with self._gate:
-            await asyncio.sleep(0)
-
-    async def warm(self) -> None:
-        """Returns when a model can be made without loading modules: on the event loop that would hold up everyone."""
-        if self.warmed is not None:
-            await self.warmed.wait()
-
-    def new_id(self, kind: str) -> str:
-        return f"{kind}_{uuid.uuid4().hex[:20]}"
+        self._left = Leftovers(lambda: self._running() > 0)
 
     async def aclose(self) -> None:
         """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
@@ -174,8 +78,8 @@ class Live:
     async def new(
         self, folder: str | None = None, title: str | None = None, model: str | None = None, mode: str | None = None
     ) -> Session:
-        if folder is None and self._roots:
-            folder = str(self._roots[0])
+        if folder is None and self.roots:
+            folder = str(self.roots[0])
         now = self.clock()
         row = SessionRow(
             id=self.new_id("ses"),
@@ -187,8 +91,7 @@ class Live:
             updated_at=now,
         )
         await self.catalog.create(row)
-        self._sessions[row.id] = session = LiveSession(self, row)
-        await session.open()
+        await self._made(row).open()
         return self._session(row)
 
     async def list(
@@ -243,25 +146,7 @@ class Live:
         del self._sessions[session_id]
         await self.catalog.delete(session_id)
         self.transcript_path(session_id).unlink(missing_ok=True)
-        self._frozen_too = True
-        self.tidy_up()
-
-    def tidy_up(self) -> None:
-        """Collect what a turn or a session leaves behind once nothing runs. That may be a hundred megabytes, and the
-        collector by itself comes when much is made, not when much is there."""
-        if self._tidying is None:
-            self._tidying = asyncio.get_running_loop().call_later(TIDY_AFTER, self._tidy)
-
-    def _tidy(self) -> None:
-        self._tidying = None
-        if any(session.turn is not None for session in self._sessions.values()):
-            return  # the end of that turn calls
-        if self._frozen_too:  # what was frozen while the session was open
-            gc.unfreeze()
-        gc.collect()
-        if self._frozen_too:
-            gc.freeze()
-            self._frozen_too = False
+        self._left.of_session()
 
     def transcript_path(self, session_id: str) -> Path:
         """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
@@ -272,8 +157,7 @@ class Live:
         await session.settled()
         upto = None if item_id is None else await pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
-        self._sessions[row.id] = forked = LiveSession(self, row)
-        await forked.open(forked=True)
+        await self._made(row).open(forked=True)
         return self._session(row)
 
     async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
@@ -311,30 +195,7 @@ class Live:
         session = self._sessions.get(session_id)
         if session is None or not session.conversation.is_open:
             session = await self._open(session_id)
-        if session.asks_again:
-            await session.let_go()
-        if session.line.busy and when_busy == "reject":
-            raise SessionBusy("A turn is running in this session. Stop it, or send the prompt to the queue.")
-        waiting = Waiting(
-            prompt_id=prompt_id or self.new_id("prompt"),
-            blocks=tuple(blocks),
-            kind="steer" if when_busy == "steer" and session.line.busy else "queue",
-            answer=asyncio.get_running_loop().create_future(),
-        )
-        try:
-            if waiting.kind == "steer":
-                session.line.slip_in(waiting)
-            else:
-                session.line.submit(waiting)
-            in_line()
-            if waiting.kind == "steer":
-                await session.steer(waiting)
-            return await asyncio.shield(waiting.answer)
-        except asyncio.CancelledError:
-            # Answered in the same moment: what runs now is somebody else's.
-            if not waiting.answer.done() and not session.line.withdraw(waiting):
-                await session.stop()
-            return await waiting.answer
+        return await session.prompt(blocks, prompt_id, when_busy, in_line)
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
@@ -378,18 +239,7 @@ class Live:
 
     async def compact(self, session_id: str) -> bool:
         """Summarise the older part of a conversation. False: there is nothing to summarise."""
-        session = await self._open(session_id)
-        if session.line.busy:
-            raise SessionBusy("A turn is running in this session. Stop it first.")
-        hold = await self.ledger.hold(session_id)
-        try:
-            return await session.ports.compact("", CancellationToken())
-        except PilotfishError:
-            raise
-        except Exception as error:
-            raise models.failure(error) from error
-        finally:
-            hold.release()
+        return await (await self._open(session_id)).compact()
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -400,17 +250,14 @@ class Live:
     def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
         return self.asked.open(session_id)
 
-    # -- rules, models, status --------------------------------------------------------------------------------------
+    # -- rules, status ----------------------------------------------------------------------------------------------
 
     def rules(self, session_id: str | None = None) -> tuple[Rule, ...]:
         session = self._sessions.get(session_id) if session_id else None
-        folder = session.row.workspace if session else (str(self._roots[0]) if self._roots else None)
+        folder = session.row.workspace if session else (str(self.roots[0]) if self.roots else None)
         asked = self._sessions.values() if session_id is None else filter(None, (session,))
         own = tuple(rule for live in asked for rule in live.rules)
         return (*own, *self.standing_rules(folder))
-
-    def add_rule(self, rule: Rule, folder: str | None) -> None:
-        self.book.add(rule, Path(folder) if folder else None)
 
     async def add_session_rule(self, session_id: str, rule: Rule) -> None:
         """A rule that holds in one session, for as long as it is open."""
@@ -424,16 +271,6 @@ class Live:
                 session.rules.remove(rule)
                 return True
         return self.book.remove(rule, Path(folder) if folder else None)
-
-    async def models(self) -> Sequence[models.Available]:
-        return await models.available(self.settings, self._secrets)
-
-    async def sandbox_words(self) -> str:
-        """How commands are confined, for people. Trying the machine's sandbox takes a moment, once."""
-        wanted = (self.settings.sandbox, self.settings.network)
-        if wanted not in self._sandbox_words:  # else no thread: they may all be busy, and a status is wanted at once
-            self._sandbox_words[wanted] = (await asyncio.to_thread(chosen_sandbox, self.settings)).words
-        return self._sandbox_words[wanted]
 
     def status(self) -> Mapping[str, Any]:
         return {
@@ -449,10 +286,10 @@ class Live:
                 }
                 for server in self.mcp.found.values()
             ],
-            "runningTurns": sum(session.turn is not None for session in self._sessions.values()),
+            "runningTurns": self._running(),
             "sessions": len(self._sessions),
             "uptime": self.clock() - self.started,
-            "memory": _resident_bytes(),
+            "memory": resident_bytes(),
         }
 
     # -- within -----------------------------------------------------------------------------------------------------
@@ -461,9 +298,16 @@ class Live:
         session = self._sessions.get(session_id)
         if session is None:
             row = await self.catalog.get(session_id)
-            session = self._sessions.setdefault(session_id, LiveSession(self, row))
+            session = self._sessions.get(session_id) or self._made(row)
         await session.open()
         return session
+
+    def _made(self, row: SessionRow) -> LiveSession:
+        self._sessions[row.id] = session = LiveSession(self, row, idle=self._left.of_turn)
+        return session
+
+    def _running(self) -> int:
+        return sum(session.turn is not None for session in self._sessions.values())
 
     def _session(self, row: SessionRow) -> Session:
         live = self._sessions.get(row.id)
@@ -486,30 +330,13 @@ class Live:
         await session.settled()
         return self._session(row)
 
-    def use_mcp(self) -> None:
-        """Connect to the MCP servers of the settings, unless that is done; only where something is trusted."""
-        config = self.settings.mcp_config
-        self.mcp.use(Path(config).expanduser() if config else None)
-
     def session_of(self, session_id: str) -> Session | None:
         """A session as it is now, when it is open here."""
         live = self._sessions.get(session_id)
         return self._session(live.row) if live else None
-
-    def roots_for(self, folder: str | None) -> list[Path]:
-        """The session's folder first, then the editor's other folders."""
-        roots = [Path(folder).resolve()] if folder else []
-        return roots + [root for root in self._roots if root not in roots]
 
 
 def _mode(mode: str) -> str:
     if mode not in ("ask", "plan", "edit", "auto"):
         raise BadRequest(f"mode: {mode!r} is none of ask, plan, edit, auto", field="mode")
     return mode
-
-
-def _resident_bytes() -> int | None:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-    return None

@@ -9,25 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import CancellationToken
 
 from pilotfish.core.messages import CallStatus, CanonicalToolCall
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import NoticeRecord, SteerRecord
 from pilotfish.engine.conversation import Conversation
-from pilotfish.engine.line import Line, Waiting
+from pilotfish.engine.line import Line, Waiting, WhenBusy
+from pilotfish.engine.models import failure
 from pilotfish.engine.orchestrator import Outcome, RequestOrchestrator
 from pilotfish.engine.prompt import PreparedPrompt, Rules, prepare
 from pilotfish.engine.session_ports import SessionPorts
-from pilotfish.errors import StorageError
+from pilotfish.engine.surroundings import Surroundings
+from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.store.catalog import SessionRow
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
-
-    from pilotfish.engine.live import Live
 
 log = logging.getLogger(__name__)
 
@@ -35,16 +38,18 @@ ASK_AGAIN_SECONDS = 5.0  # after which a transcript is shown, whatever keeps the
 
 
 class LiveSession:
-    def __init__(self, live: Live, row: SessionRow) -> None:
-        self.live = live
+    """`idle` is called when nothing is left to run."""
+
+    def __init__(self, world: Surroundings, row: SessionRow, idle: Callable[[], None]) -> None:
+        self.world = world
         self.row = row
-        self.workspace: Workspace = live.make_workspace(row.workspace)
+        self.workspace: Workspace = world.make_workspace(row.workspace)
         self.agents_rules = Rules(self.workspace)
         self.rules: list[Rule] = []
         self.turn: RequestOrchestrator | None = None
-        self.line = Line(f"session {row.id}", self._run, self._refresh, live.tidy_up)
+        self.line = Line(f"session {row.id}", self._run, self._refresh, idle)
         self.conversation = Conversation(
-            row.id, live.ledger, live.face, live.clock, call_changed=self._call_changed, unsaved=self._unsaved
+            row.id, world.ledger, world.face, world.clock, call_changed=self._call_changed, unsaved=self._unsaved
         )
         self.ports = SessionPorts(self)
         self.emit = self.conversation.emit
@@ -63,7 +68,7 @@ class LiveSession:
         return self.line.current.resumes if self.line.current else self.conversation.elsewhere
 
     @property
-    def asks_again(self) -> bool:
+    def _asks_again(self) -> bool:
         """A question that a crash interrupted waits for its answer, asked again; a new prompt lets it go."""
         return self.conversation.interrupted is not None or self._is_resuming
 
@@ -72,7 +77,7 @@ class LiveSession:
         return self.line.current is not None and self.line.current.resumes is not None
 
     def model(self) -> Model:
-        return self.live.model_for(self.row.model)
+        return self.world.model_for(self.row.model)
 
     async def open(self, *, forked: bool = False) -> None:
         """Read the session, when it is new to us or another process has written to it; mend what a crash left, or a
@@ -81,7 +86,41 @@ class LiveSession:
             if self.turn is None:
                 await self.conversation.open(forked=forked)
 
-    async def steer(self, waiting: Waiting) -> None:
+    async def prompt(
+        self,
+        blocks: Sequence[Mapping[str, Any]],
+        prompt_id: str | None,
+        when_busy: WhenBusy,
+        in_line: Callable[[], None],
+    ) -> Outcome:
+        """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
+        is called when the prompt is in the line."""
+        if self._asks_again:
+            await self._let_go()
+        if self.line.busy and when_busy == "reject":
+            raise SessionBusy("A turn is running in this session. Stop it, or send the prompt to the queue.")
+        waiting = Waiting(
+            prompt_id=prompt_id or self.world.new_id("prompt"),
+            blocks=tuple(blocks),
+            kind="steer" if when_busy == "steer" and self.line.busy else "queue",
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        try:
+            if waiting.kind == "steer":
+                self.line.slip_in(waiting)
+            else:
+                self.line.submit(waiting)
+            in_line()
+            if waiting.kind == "steer":
+                await self._steer(waiting)
+            return await asyncio.shield(waiting.answer)
+        except asyncio.CancelledError:
+            # Answered in the same moment: what runs now is somebody else's.
+            if not waiting.answer.done() and not self.line.withdraw(waiting):
+                await self.stop()
+            return await waiting.answer
+
+    async def _steer(self, waiting: Waiting) -> None:
         """Give words that wait to the running turn. If it ends before they are read, they are the next prompt."""
         prepared = await prepare(waiting.blocks, self.workspace)
         if waiting not in self.line.waiting:
@@ -98,6 +137,20 @@ class LiveSession:
         """Stop the running turn and wait for its end. What waits in the line stays there, and waits for the user."""
         return await self.line.stop(self._cut_short)
 
+    async def compact(self) -> bool:
+        """Summarise the older part of the conversation. False: there is nothing to summarise."""
+        if self.line.busy:
+            raise SessionBusy("A turn is running in this session. Stop it first.")
+        hold = await self.world.ledger.hold(self.row.id)
+        try:
+            return await self.ports.compact("", CancellationToken())
+        except PilotfishError:
+            raise
+        except Exception as error:
+            raise failure(error) from error
+        finally:
+            hold.release()
+
     async def aclose(self) -> None:
         await self.line.aclose(self._cut_short)
         await self.settled()
@@ -106,7 +159,7 @@ class LiveSession:
     def _cut_short(self) -> None:
         if self.turn is not None:
             self.turn.cancel()
-        self.live.mcp.hurry()
+        self.world.mcp.hurry()
         self.ports.stop_asking()
 
     # -- after a crash --------------------------------------------------------------------------------------------
@@ -131,7 +184,7 @@ class LiveSession:
         if not self._to_ask_again:
             self._asked_again.set()
 
-    async def let_go(self) -> None:
+    async def _let_go(self) -> None:
         """A new prompt came: the question that was asked again is over."""
         if self._is_resuming:
             await self.stop()
@@ -141,15 +194,15 @@ class LiveSession:
     # -- a prompt becomes a turn ----------------------------------------------------------------------------------
 
     async def _run(self, waiting: Waiting) -> Outcome:
-        live, resumes = self.live, waiting.resumes is not None
-        hold = await live.ledger.hold(self.row.id)
+        world, resumes = self.world, waiting.resumes is not None
+        hold = await world.ledger.hold(self.row.id)
         try:
             await self.open()
             if not resumes:
                 await self.conversation.give_up()
             await self._follow_roots()
-            await live.warm()
-            await live.one_by_one()
+            await world.warm()
+            await world.one_by_one()
             if resumes:
                 await self.conversation.take_up_again()
                 prepared = PreparedPrompt()
@@ -159,9 +212,9 @@ class LiveSession:
                 prepared.attachments[index] = (data, replace(attachment, blob=await self.ports.keep(data)))
             self.turn = turn = RequestOrchestrator(
                 ports=self.ports,
-                turn_id=waiting.resumes or live.new_id("turn"),
+                turn_id=waiting.resumes or world.new_id("turn"),
                 resumed=resumes,
-                settings=live.settings,
+                settings=world.settings,
                 workspace=self.workspace,
                 model=self.model,
                 blocks=waiting.blocks,
@@ -187,7 +240,7 @@ class LiveSession:
         whoever asks for the session after the answer waits behind it."""
         row = self.row
         try:
-            fresh = await self.live.catalog.get(row.id)
+            fresh = await self.world.catalog.get(row.id)
         except Exception:  # the turn has ended and was answered: this is nobody's failure any more
             log.exception("a session was not read again")
             return
@@ -195,9 +248,9 @@ class LiveSession:
             self.row = fresh
 
     async def _follow_roots(self) -> None:
-        if self.workspace.roots != tuple(self.live.roots_for(self.row.workspace)):
+        if self.workspace.roots != tuple(self.world.roots_for(self.row.workspace)):
             await self.workspace.aclose()
-            self.workspace = self.live.make_workspace(self.row.workspace)
+            self.workspace = self.world.make_workspace(self.row.workspace)
             self.agents_rules = Rules(self.workspace)
 
     # -- what happens in a turn -----------------------------------------------------------------------------------
@@ -214,7 +267,7 @@ class LiveSession:
                 turn_id=turn.turn_id,
                 prompt=waiting.blocks,
                 iteration=turn.iteration,
-                timestamp=self.live.clock(),
+                timestamp=self.world.clock(),
                 prompt_id=waiting.prompt_id,
             )
         )
@@ -222,7 +275,7 @@ class LiveSession:
     def _unsaved(self, error: StorageError) -> None:
         if not self._told_unsaved and self.turn is not None:
             self._told_unsaved = True
-            turn_id, now = self.turn.turn_id, self.live.clock()
+            turn_id, now = self.turn.turn_id, self.world.clock()
             self.emit(
                 NoticeRecord(turn_id=turn_id, level="error", message=str(error), remedy=error.remedy, timestamp=now)
             )

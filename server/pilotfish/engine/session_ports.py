@@ -31,15 +31,15 @@ class SessionPorts:
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session
-        self._live = live = session.live
+        self._world = world = session.world
         self._conversation = conversation = session.conversation
         self._asking_for_trust = asyncio.Lock()
         self._trust_asked_in = ""
         self._trust_question: asyncio.Future[None] | None = None
-        self.clock = live.clock
-        self.new_id = live.new_id
-        self.one_by_one = live.one_by_one
-        self.keep = live.ledger.put_blob
+        self.clock = world.clock
+        self.new_id = world.new_id
+        self.one_by_one = world.one_by_one
+        self.keep = world.ledger.put_blob
         self.emit = conversation.emit
         self.settled = conversation.settled
         self.shown = conversation.shown
@@ -64,10 +64,10 @@ class SessionPorts:
 
     async def taken_up(self, turn_id: str) -> None:
         """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""
-        session, live = self._session, self._live
+        session, world = self._session, self._world
         if not session.row.title:
             await self.settled()
-        for notice in live.store_notices():
+        for notice in world.store_notices():
             self.emit(
                 NoticeRecord(
                     turn_id=turn_id,
@@ -78,17 +78,17 @@ class SessionPorts:
                 )
             )
         if not session.row.title:
-            session.row = row = await live.catalog.get(session.row.id)
+            session.row = row = await world.catalog.get(session.row.id)
             if row.title:
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
         if self.undecided and session.agents_rules.there(self._open_paths()):
             await self._ask_for_trust()
         if self.trusted:
-            live.use_mcp()
-            await live.mcp.settled()
+            world.use_mcp()
+            await world.mcp.settled()
 
     async def room(self) -> None:
-        await self._live.face.room()
+        await self._world.face.room()
         await self.one_by_one()
 
     async def read_output(self, call_id: str, first: int, count: int) -> str:
@@ -97,7 +97,7 @@ class SessionPorts:
             raise ToolError(f"no call {call_id!r} has an output; use the id of an earlier call")
         text = call.result.text
         if call.result.blob:
-            text = (await self._live.ledger.get_blob(call.result.blob)).decode("utf-8", "replace")
+            text = (await self._world.ledger.get_blob(call.result.blob)).decode("utf-8", "replace")
         lines = text.split("\n")
         page = lines[max(0, first - 1) : max(0, first - 1) + count]
         return "\n".join(page) + f"\n[lines {first}-{first + len(page) - 1} of {len(lines)}]"
@@ -106,11 +106,11 @@ class SessionPorts:
         return self._session.agents_rules.text(self._open_paths())
 
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
-        return self._live.mcp.toolsets if self.trusted else ()
+        return self._world.mcp.toolsets if self.trusted else ()
 
     @property
     def nearly_full(self) -> bool:
-        return self._conversation.nearly_full(self._live.settings.context_window)
+        return self._conversation.nearly_full(self._world.settings.context_window)
 
     async def compact(self, turn_id: str, token: CancellationToken) -> bool:
         return await self._conversation.compact(turn_id, self._session.model, token)
@@ -122,14 +122,14 @@ class SessionPorts:
 
     @property
     def trusted(self) -> bool:
-        return self._live.trusted(self._session.row.workspace)
+        return self._world.trusted(self._session.row.workspace)
 
     @property
     def undecided(self) -> bool:
         folder = self._session.row.workspace
-        if self._live.ask_for_trust is None or folder is None or self.trusted:
+        if self._world.ask_for_trust is None or folder is None or self.trusted:
             return False
-        return self._live.book.trust_of(Path(folder)) is None
+        return self._world.book.trust_of(Path(folder)) is None
 
     async def gains_trust(self, facts: CallFacts) -> bool:
         if not self.undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
@@ -139,7 +139,7 @@ class SessionPorts:
 
     async def _ask_for_trust(self) -> None:
         """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
-        turn, folder, ask = self._session.turn, self._session.row.workspace, self._live.ask_for_trust
+        turn, folder, ask = self._session.turn, self._session.row.workspace, self._world.ask_for_trust
         turn_id = turn.turn_id if turn else ""
         async with self._asking_for_trust:
             if self.undecided and ask and folder and self._trust_asked_in != turn_id:
@@ -167,15 +167,15 @@ class SessionPorts:
         amendable: bool,
     ) -> tuple[Answer | None, Question]:
         self._session.is_asked(call.id)
-        return await self._live.asked.ask(
+        return await self._world.asked.ask(
             self._session, turn_id, call, facts, verdict, preview, mark, amendable=amendable
         )
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        return await self._live.face.ask_user(self.session_id, turn_id, question, options)
+        return await self._world.face.ask_user(self.session_id, turn_id, question, options)
 
     def _rules(self) -> tuple[Rule, ...]:
-        return (*self._session.rules, *self._live.standing_rules(self._session.row.workspace))
+        return (*self._session.rules, *self._world.standing_rules(self._session.row.workspace))
 
     def _open_paths(self) -> list[Path]:
         return [buffer.path for buffer in self._session.workspace.open_documents()]

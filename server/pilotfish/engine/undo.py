@@ -64,7 +64,7 @@ async def revert(
                 turn_id=chosen,
                 direction=direction,
                 uris=tuple(change.path.as_uri() for change in done),
-                timestamp=session.live.clock(),
+                timestamp=session.world.clock(),
             )
         )
         await session.settled()

@@ -270,7 +270,7 @@ def _import() -> None:
 def _no_collection() -> Generator[None]:
     """Half of the time modules take to load is the collector looking at objects none of which can go yet. Nor can they
     later: to look through all of them again and again would hold up every session for a tenth of a second. (What a
-    session held at that moment is looked through when one is deleted: `Live.tidy_up`.)"""
+    session held at that moment is looked through when one is deleted: `engine/memory.py`.)"""
     gc.disable()
     try:
         yield
