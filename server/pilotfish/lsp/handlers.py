@@ -1,18 +1,19 @@
-"""What each of our methods does: one table, each row a thin adapter over `engine.live.Live`."""
+"""What each of our methods does: one table, each row a thin adapter over `engine.live.Live`.
+
+A prompt has more to it: `prompts.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pilotfish.core.policy import Rule
-from pilotfish.core.records import Usage
 from pilotfish.core.rules import fault_of
 from pilotfish.engine import models
 from pilotfish.engine.live import Live
-from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.providers import can_be_sent
 from pilotfish.errors import BadRequest, NotTrusted, TurnError, UnknownCall
 from pilotfish.lsp import slash, views
@@ -21,13 +22,12 @@ from pilotfish.lsp.documents import Documents, path_of
 from pilotfish.lsp.face import LspFace
 from pilotfish.lsp.mentions import Mentions
 from pilotfish.lsp.peer import Call
+from pilotfish.lsp.prompts import Prompts
 from pilotfish.protocol import present, wire
 
-Done = TypeVar("Done")
 Handler = Callable[["Handlers", Any, Call], Awaitable[wire.Wire]]
 
 MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # on one page, whatever is asked for: there is a next one
-_CANCELLED = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
 
 
 class Handlers:
@@ -42,6 +42,7 @@ class Handlers:
         """the workspace folders, as the client has them now"""
         self._mentions: Mentions | None = None
         self._closing: asyncio.Future[None] | None = None
+        self.prompt = Prompts(self).run
 
     def set_roots(self, roots: Sequence[Path]) -> None:
         self.roots = tuple(roots)
@@ -71,9 +72,9 @@ class Handlers:
         folder = _folder(params.workspace_folder)
         if folder is not None and not await asyncio.to_thread(Path(folder).is_dir):
             raise BadRequest(f"workspaceFolder: there is no folder {folder}", field="workspaceFolder")
-        await self._recognise(params.model)
+        await self.recognise(params.model)
         session = await self.live.new(folder, params.title, params.model, params.mode)
-        self._face.told_plainly.add(session.id)
+        self.tell_plainly(session.id)
         return wire.SessionResult(session=views.session(session))
 
     async def session_list(self, params: wire.SessionListParams, _: Call) -> wire.Wire:
@@ -85,7 +86,7 @@ class Handlers:
 
     async def session_load(self, params: wire.SessionLoadParams, _: Call) -> wire.Wire:
         loaded = await self.live.load(params.session_id, params.before, min(params.limit, MAX_ITEMS))
-        self._face.told_plainly.add(params.session_id)
+        self.tell_plainly(params.session_id)
         return wire.SessionLoadResult(
             session=views.session(loaded.session),
             items=tuple(present.item(item) for item in loaded.items),
@@ -103,7 +104,7 @@ class Handlers:
 
     async def session_fork(self, params: wire.SessionForkParams, _: Call) -> wire.Wire:
         session = await self.live.fork(params.session_id, params.item_id)
-        self._face.told_plainly.add(session.id)
+        self.tell_plainly(session.id)
         return wire.SessionResult(session=views.session(session))
 
     async def session_export(self, params: wire.SessionExportParams, _: Call) -> wire.Wire:
@@ -111,41 +112,11 @@ class Handlers:
 
     async def session_configure(self, params: wire.SessionConfigureParams, _: Call) -> wire.Wire:
         await self._must_exist(params.session_id)
-        await self._recognise(params.model)
+        await self.recognise(params.model)
         session = await self.live.configure(params.session_id, params.model, params.mode)
         return wire.SessionResult(session=views.session(session))
 
     # -- turns ----------------------------------------------------------------------------------------------------
-
-    async def prompt(
-        self, params: wire.PromptParams, cancelled: asyncio.Event, in_line: Callable[[], None]
-    ) -> wire.PromptResult:
-        """Run a prompt, or the command it is. Once `cancelled`, it is stopped, and answered all the same. `in_line` is
-        called when what comes later finds the prompt in its session."""
-        blocks: list[wire.ContentBlock] = list(params.prompt)
-        first = blocks[0]
-        if isinstance(first, wire.TextBlock) and (typed := slash.typed(first.text)) is not None:
-            own = await self.own_commands()
-            if typed.name in own:
-                blocks[0] = wire.TextBlock(text=own[typed.name].expand(typed.arguments))
-            elif (command := COMMANDS.get(typed.name)) is not None:
-                in_line()  # a command is in no line, and may take as long as a model does
-                answer = await _unless(cancelled, command(self, params.session_id, typed.arguments))
-                if answer is None:
-                    return views.outcome(_CANCELLED)
-                if isinstance(answer, wire.PromptResult):
-                    return answer
-                blocks[0] = answer
-        turn = asyncio.ensure_future(
-            self.live.prompt(
-                params.session_id,
-                [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks],
-                params.prompt_id,
-                params.when_busy,
-                in_line,
-            )
-        )
-        return views.outcome(await _stoppable(turn, cancelled))
 
     async def session_cancel(self, params: wire.CancelParams, _: Call) -> wire.Wire:
         receipt = await self.live.cancel(params.session_id, params.tool_call_id)
@@ -257,6 +228,10 @@ class Handlers:
         trusted = [root for root in self.roots if self.live.trusted(str(root))]
         return await asyncio.to_thread(slash.own_commands, trusted)
 
+    def tell_plainly(self, session_id: str) -> None:
+        """A client that asks for a session by name is told of it in our words, whatever client it is."""
+        self._face.told_plainly.add(session_id)
+
     async def needs_trust(self, session_id: str) -> None:
         """Nothing is changed in a folder that is not trusted, whoever asks."""
         if not self.live.trusted((await self.live.session(session_id)).workspace_folder):
@@ -266,7 +241,7 @@ class Handlers:
         if session_id is not None:
             await self.live.session(session_id)
 
-    async def _recognise(self, model: str | None) -> None:
+    async def recognise(self, model: str | None) -> None:
         """A model that cannot be one is refused before a session has it. Whether it can be had, its turn will say."""
         if model is None:
             return
@@ -279,57 +254,6 @@ class Handlers:
         if session_id is not None:
             return (await self.live.session(session_id)).workspace_folder
         return str(self.roots[0]) if self.roots else None
-
-    # -- slash commands -------------------------------------------------------------------------------------------
-
-    async def say_help(self, _session: str, _arguments: str) -> wire.PromptResult:
-        return _reply(slash.help_text(await self.own_commands()))
-
-    async def say_clear(self, session_id: str, _arguments: str) -> wire.PromptResult:
-        old = await self.live.session(session_id)
-        session = await self.live.new(old.workspace_folder, None, old.model, old.mode)
-        self._face.told_plainly.add(session.id)
-        return _reply("A fresh session.", session_id=session.id)
-
-    async def say_model(self, session_id: str, arguments: str) -> wire.PromptResult:
-        if arguments:
-            await self._recognise(arguments)
-            session = await self.live.configure(session_id, arguments, None)
-            return _reply(f"This session uses `{session.model}` from now on.")
-        rows = [
-            f"- `{model.id}`" + ("" if model.available else f" (not available: {model.reason})")
-            for model in await self.live.models()
-        ]
-        current = (await self.live.session(session_id)).model
-        return _reply("\n".join([f"This session uses `{current}`. `/model NAME` chooses another:", "", *rows]))
-
-    async def say_mode(self, session_id: str, arguments: str) -> wire.PromptResult:
-        if arguments:
-            session = await self.live.configure(session_id, None, arguments)
-            return _reply(f"This session is in mode `{session.mode}` from now on.")
-        current = (await self.live.session(session_id)).mode
-        return _reply(f"This session is in mode `{current}`. `/mode ask|plan|edit|auto` changes it.")
-
-    async def say_undo(self, session_id: str, _arguments: str) -> wire.PromptResult:
-        await self.needs_trust(session_id)
-        return _reply(undone_words(views.reverted(await self.live.undo(session_id)), "put back"))
-
-    async def say_compact(self, session_id: str, _arguments: str) -> wire.PromptResult:
-        done = await self.live.compact(session_id)
-        words = "The older part is a summary now." if done else "There is not enough behind us to summarise yet."
-        return _reply(words)
-
-    async def say_export(self, session_id: str, arguments: str) -> wire.PromptResult:
-        if arguments not in ("", "markdown", "json"):
-            raise BadRequest("/export takes markdown or json", field="prompt")
-        text = await self.live.export(session_id, "json" if arguments == "json" else "markdown")
-        return _reply(f"```json\n{text}\n```" if arguments == "json" else text)
-
-    async def say_plan(self, session_id: str, arguments: str) -> wire.PromptResult | wire.TextBlock:
-        await self.live.configure(session_id, None, "plan")
-        if arguments:
-            return wire.TextBlock(text=arguments)
-        return _reply("Plan mode: nothing is changed until the mode is another. What should be planned?")
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -358,58 +282,6 @@ HANDLERS: Mapping[str, Handler] = {
     "pilotfish/mention/complete": Handlers.mention_complete,
 }
 
-Command = Callable[[Handlers, str, str], Awaitable[wire.PromptResult | wire.TextBlock]]
-
-COMMANDS: Mapping[str, Command] = {
-    "help": Handlers.say_help,
-    "clear": Handlers.say_clear,
-    "model": Handlers.say_model,
-    "mode": Handlers.say_mode,
-    "undo": Handlers.say_undo,
-    "compact": Handlers.say_compact,
-    "export": Handlers.say_export,
-    "plan": Handlers.say_plan,
-}
-"""name → what it does: an answer, or the prompt to go on with"""
-
-
-def undone_words(done: wire.UndoResult, verb: str) -> str:
-    """What an undo or redo did, in words."""
-    count = len(done.changes)
-    words = f"{count} file{'' if count == 1 else 's'} {verb}." if count else "No files to put back."
-    for refused in done.refused:
-        words += f"\n- `{(path_of(refused.uri) or Path(refused.uri)).name}` was left alone: {refused.reason}"
-    return words
-
-
-async def _unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
-    """What the work gives; None when it is cancelled first. It is over then."""
-    doing, stop = asyncio.ensure_future(work), asyncio.ensure_future(cancelled.wait())
-    try:
-        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait((doing,))
-        return None if doing.cancelled() else doing.result()
-    finally:
-        stop.cancel()
-
-
-async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) -> Outcome:
-    """The end of a turn, that may be stopped meanwhile."""
-    stop = asyncio.ensure_future(cancelled.wait())
-    try:
-        # Once around the loop: a task that is cancelled before its first step never gets to end in its own way.
-        await asyncio.sleep(0)
-        await asyncio.wait((turn, stop), return_when=asyncio.FIRST_COMPLETED)
-        if not turn.done():
-            turn.cancel()
-        return await turn
-    except asyncio.CancelledError:
-        return _CANCELLED
-    finally:
-        stop.cancel()
-
 
 def _folder(uri: str | None) -> str | None:
     if uri is None:
@@ -418,7 +290,3 @@ def _folder(uri: str | None) -> str | None:
     if path is None:
         raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
     return str(path)
-
-
-def _reply(text: str, session_id: str | None = None) -> wire.PromptResult:
-    return wire.PromptResult(turn_id="", stop_reason="end_turn", usage=wire.Usage(), reply=text, session_id=session_id)

@@ -23,10 +23,11 @@ from pilotfish.errors import BadRequest, PilotfishError
 from pilotfish.lsp import commands, views
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.framing import as_object, as_objects
-from pilotfish.lsp.handlers import Handlers, undone_words
+from pilotfish.lsp.handlers import Handlers
 from pilotfish.lsp.params import read
 from pilotfish.lsp.peer import ClientError, Peer
 from pilotfish.lsp.progress import Progress, Progresses
+from pilotfish.lsp.prompts import undone_words
 from pilotfish.protocol import present, wire
 
 log = logging.getLogger(__name__)
