@@ -28,11 +28,15 @@ class Memo(Generic[K, V]):
         if kept is not None and kept[0]() is key:
             return cast("V", key) if kept[1] is None else kept[1]
         value = self._compute(key)
+        self.know(key, value)
+        return value
+
+    def know(self, key: K, value: V) -> None:
+        """What the function would give, when somebody has it already."""
         number = id(key)
         # a value that is its own key must not keep itself alive
         own = None if cast("object", value) is key else value
         self._kept[number] = (weakref.ref(key, lambda _: self._kept.pop(number, None)), own)
-        return value
 
     def __len__(self) -> int:
         return len(self._kept)

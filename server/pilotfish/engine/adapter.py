@@ -7,11 +7,14 @@ part again.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, cast, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_ai import messages as vendor
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -65,6 +68,11 @@ def from_canonical(message: CanonicalMessage) -> ModelRequest | ModelResponse:
     request of a run; it overwrites both on the next, and nobody reads them back.)
     """
     return _build(message)
+
+
+def know(canonical: CanonicalMessage, message: ModelRequest | ModelResponse) -> None:
+    """`to_canonical` has made the one of the other: it need not be built when it is sent."""
+    _build.know(canonical, message)
 
 
 def to_canonical_all(messages: Iterable[object]) -> tuple[CanonicalMessage, ...]:
@@ -197,11 +205,22 @@ def _part_class(member: Any) -> Any:
 
 
 def make_ready() -> None:
-    """Build what reads and writes the vendor's messages, instead of with the first of them. Blocking."""
-    _MESSAGE.rebuild()
+    """Build what reads and writes the vendor's messages, instead of with the first that needs it. Blocking."""
+    with _building:
+        if not is_ready():
+            _MESSAGE.rebuild()
+
+
+def is_ready() -> bool:
+    return _MESSAGE.pydantic_complete
+
+
+_building = threading.Lock()
 
 
 def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
+    if type(message) is ModelRequest and (plain := _plain(message)) is not None:
+        return plain
     try:
         value: dict[str, Any] = from_json(_MESSAGE.dump_json(message))
     except PydanticSerializationError:
@@ -213,6 +232,31 @@ def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
     if "usage" in value:
         value["usage"] = {name: count for name, count in value["usage"].items() if count} or None
     return value
+
+
+def _plain(message: ModelRequest) -> dict[str, Any] | None:
+    """What the vendor's serialisation gives of a request that holds words and nothing else. None: it holds more.
+
+    A prompt, or what a tool gave back, is that, and the first prompt need not wait for `make_ready`.
+    """
+    parts = [_words(vars(part)) if type(part) in _WORDY else None for part in message.parts]
+    value = _words({name: field for name, field in vars(message).items() if name != "parts"})
+    return None if value is None or None in parts else {**value, "parts": parts}
+
+
+_WORDY = frozenset({vendor.UserPromptPart, vendor.ToolReturnPart})
+
+
+def _words(fields: Mapping[str, object]) -> dict[str, str] | None:
+    said: dict[str, str] = {}
+    for name, field in fields.items():
+        if type(field) is str:
+            said[name] = field
+        elif type(field) is datetime and field.tzinfo is UTC:
+            said[name] = field.isoformat().replace("+00:00", "Z")
+        elif field is not None:
+            return None
+    return said
 
 
 def _carries_unknown(part: Part) -> bool:

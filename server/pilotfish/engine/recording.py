@@ -16,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, User
 
 from pilotfish.core.messages import message_from_json, message_to_json
 from pilotfish.core.records import Attachment, FileChangeRecord, MessageRecord, NoticeRecord, PlanEntry, PlanRecord
-from pilotfish.engine.adapter import to_canonical
+from pilotfish.engine.adapter import know, to_canonical
 from pilotfish.engine.pieces import Pieces
 from pilotfish.engine.ports import Ports
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
@@ -101,7 +101,9 @@ class Recording:
         *,
         shown_only: bool = False,
     ) -> None:
-        canonical = to_canonical(_without_instructions(message))
+        own = _without_instructions(message)
+        canonical = to_canonical(own)
+        know(canonical, own)
         self._sending.know(message, canonical)
         assistant = isinstance(message, ModelResponse)
         if assistant:

@@ -18,6 +18,7 @@ from pydantic_ai import CancellationToken
 from pilotfish.core.messages import CallStatus, CanonicalToolCall
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import NoticeRecord, SteerRecord
+from pilotfish.engine import adapter
 from pilotfish.engine.conversation import Conversation
 from pilotfish.engine.line import Line, Waiting, WhenBusy
 from pilotfish.engine.models import failure
@@ -202,6 +203,8 @@ class LiveSession:
                 await self.conversation.give_up()
             await self._follow_roots()
             await world.warm()
+            if self.conversation.history and not adapter.is_ready():
+                await asyncio.to_thread(adapter.make_ready)
             await world.one_by_one()
             if resumes:
                 await self.conversation.take_up_again()

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
-TYPES_AFTER = 0.2  # seconds that a first request has to be made in: only its answer needs these
+LATER = 0.2  # seconds that a first request has to be made in: only its answer needs the rest
 M_MMAP_THRESHOLD = -3  # of malloc.h
 LARGE_BLOCK = 1 << 20
 _MODULES = (
@@ -235,15 +235,15 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
         try:
             with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
                 asyncio.run(make())
-            adapter.make_ready()
         finally:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
                 loop.call_soon_threadsafe(warmed.set)
-        main_agent()
     _give_back_large_blocks()
-    time.sleep(TYPES_AFTER)
+    time.sleep(LATER)
     with _no_collection():
+        adapter.make_ready()
         models.load_types()
+        main_agent()
     compiled.save()
 
 
