@@ -13,8 +13,10 @@ import pytest
 import pytest_asyncio
 from tests.support.client import RpcError, never
 from tests.support.playing import PlayedEditor, path_at
-from tests.support.provider import call, fails, say
+from tests.support.provider import Gate, Reply, Text, call, fails, say
 from tests.support.served import Rig, served
+
+from pilotfish.lsp.plain import WAITING_WORDS
 
 CAPABILITIES: dict[str, Any] = {
     "workspace": {"applyEdit": True},
@@ -254,6 +256,51 @@ async def test_in_a_read_only_folder_nothing_is_changed_and_nothing_asked_again(
         assert editor.messages() == ["I may not.", "ok"]
 
 
+async def test_each_of_two_prompts_in_line_gets_its_own_answer_whole(rig: Rig, editor: PlainEditor):
+    rig.script("line-1", Reply(parts=(Text("The first "), Gate(), Text("answer."))))
+    rig.script("line-2", say("The second answer."))
+    before = len(rig.provider.requests)
+    await editor.run("pilotfish.prompt", "#line-1#")
+    await rig.provider.received(before + 1)
+    await editor.run("pilotfish.prompt", "#line-2#")
+    rig.provider.release()
+    await editor.done(2)
+    assert editor.messages() == ["The first answer.", "The second answer."]
+
+
+async def test_a_stop_keeps_the_prompts_behind_it_and_a_second_one_withdraws_them(rig: Rig, editor: PlainEditor):
+    rig.script("kept-1", say("never ", end="stall"))
+    rig.script("kept-2", say("never said"))
+    before = len(rig.provider.requests)
+    await editor.run("pilotfish.prompt", "#kept-1#")
+    await rig.provider.received(before + 1)
+    await editor.run("pilotfish.prompt", "#kept-2#")
+    await editor.run("pilotfish.cancel")
+    await editor.done()
+    waits = {"kind": "report", "message": WAITING_WORDS, "cancellable": True}
+    await rig.client.until(lambda: waits in editor.progress())
+    await editor.run("pilotfish.cancel")
+    await editor.done(2)
+    assert (editor.messages(), len(rig.provider.requests)) == (["Stopped.", "Stopped."], before + 1)
+
+
+async def test_a_prompt_may_be_about_a_document_that_is_no_file(rig: Rig, editor: PlainEditor):
+    item = {"uri": "untitled:Untitled-7", "languageId": "text", "version": 1, "text": "left\nright\n"}
+    rig.client.notify("textDocument/didOpen", {"textDocument": item})
+    name = rig.script("untitled", say("ok"), say("ok"))
+    await editor.run("pilotfish.prompt", {"prompt": name, "uri": item["uri"], "wait": True})
+    assert "left\nright" in _attached(rig)
+    where = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 5}}
+    await editor.run("pilotfish.prompt", {"prompt": name, "uri": item["uri"], "range": where, "wait": True})
+    assert "left" not in _attached(rig)
+    assert "right" in _attached(rig)
+
+
+def _attached(rig: Rig) -> str:
+    """What stands beside the words of the last prompt."""
+    return str(rig.provider.requests[-1].messages[-1]["content"][-1]["text"])
+
+
 @pytest.mark.parametrize("way", ["command", "progress"])
 async def test_a_turn_is_cancelled_by_command_or_by_its_progress(rig: Rig, editor: PlainEditor, way: str):
     before = len(rig.provider.requests)
@@ -321,9 +368,10 @@ async def test_failures_are_said_with_what_to_do(rig: Rig, editor: PlainEditor):
         with pytest.raises(RpcError) as caught:
             await editor.run("pilotfish.prompt", *arguments)
         assert caught.value.code == -32602
-    with pytest.raises(RpcError) as caught:
-        await editor.run("pilotfish.undo", "nobody")
-    assert caught.value.code == 1
+    for command, argument in (("undo", "nobody"), ("prompt", {"prompt": "hello", "sessionId": "nobody"})):
+        with pytest.raises(RpcError) as caught:
+            await editor.run(f"pilotfish.{command}", argument)
+        assert caught.value.code == 1
 
 
 async def test_slash_commands_work_in_a_plain_client_too(editor: PlainEditor):

@@ -15,8 +15,9 @@ from pygls.protocol import default_converter
 from pilotfish.errors import BadRequest
 from pilotfish.lsp import commands
 from pilotfish.lsp.approvals import Approvals
+from pilotfish.lsp.attached import resource, selected
 from pilotfish.lsp.client import Client
-from pilotfish.lsp.documents import Document, Documents, Place
+from pilotfish.lsp.documents import Documents
 from pilotfish.lsp.framing import as_object, as_objects
 from pilotfish.lsp.params import read
 from pilotfish.protocol import wire
@@ -140,13 +141,14 @@ class Actions:
                 for problem in as_objects(data.get("diagnostics"))
             ]
             words = "Fix this problem." if len(problems) == 1 else f"Fix these {len(problems)} problems."
-            return [wire.TextBlock(text=words), *problems, _resource(uri, _wider(where), document)], True
+            return [wire.TextBlock(text=words), *problems, resource(uri, _wider(where), document)], True
         offer = self._offers().get(do)
         if offer is None:
             raise BadRequest(f"there is no action {do!r}", field="data")
-        about = _resource(uri, where, document)
+        about = resource(uri, where, document)
         if not self._client.ours and do == "ask":
-            return [wire.TextBlock(text=_selected(where, document) or "Explain this."), about], True
+            words = selected(where, document) if document is not None else ""
+            return [wire.TextBlock(text=words or "Explain this."), about], True
         return [wire.TextBlock(text=offer.prompt), about], offer.send
 
     def _json(self, value: Any) -> Any:
@@ -162,19 +164,6 @@ def _wanted(kind: types.CodeActionKind, only: Sequence[types.CodeActionKind | st
 
 def _word(kind: types.CodeActionKind | str) -> str:
     return kind.value if isinstance(kind, types.CodeActionKind) else kind
-
-
-def _resource(uri: str, where: wire.Range, document: Document | None) -> wire.ResourceBlock:
-    """A selection. What is in no file is sent along: nobody could read it later."""
-    text = _selected(where, document) if document is not None and document.path is None else None
-    return wire.ResourceBlock(uri=uri, range=where, text=text)
-
-
-def _selected(where: wire.Range, document: Document | None) -> str | None:
-    if document is None:
-        return None
-    start, end = (Place(place.line, place.character) for place in (where.start, where.end))
-    return document.text.slice(start, end)
 
 
 def _wider(where: wire.Range) -> wire.Range:

@@ -37,7 +37,7 @@ class Handlers:
         self.live = live
         self._face = face
         self._approvals = approvals
-        self._documents = documents
+        self.documents = documents
         self.roots: Sequence[Path] = ()
         """the workspace folders, as the client has them now"""
         self._mentions: Mentions | None = None
@@ -220,7 +220,7 @@ class Handlers:
     async def mention_complete(self, params: wire.MentionParams, _: Call) -> wire.Wire:
         await self._must_exist(params.session_id)
         if self._mentions is None:
-            self._mentions = Mentions(self.roots, self._documents, self._face.editor)
+            self._mentions = Mentions(self.roots, self.documents, self._face.editor)
         return await self._mentions.complete(params.query, min(params.limit, MAX_MENTIONS))
 
     async def own_commands(self) -> Mapping[str, slash.Own]:

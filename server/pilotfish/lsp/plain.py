@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotfish.core.messages import CallStatus
-from pilotfish.core.records import ChunkRecord, StateRecord, ToolCallRecord
+from pilotfish.core.records import ChunkRecord, Receipt, StateRecord, ToolCallRecord, TurnStartRecord
 from pilotfish.engine.live import Live
 from pilotfish.engine.ports import Told
 from pilotfish.errors import BadRequest, PilotfishError
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 SHORT_CHARS = 300
 SHORT_LINES = 4
 LISTED_SESSIONS = 9
+WAITING_WORDS = "waits for your next prompt; stop once more to withdraw it"
 TRUST, READ_ONLY = "Trust this folder", "Read only"
 ERROR, WARNING, INFO = 1, 2, 3
 
@@ -44,6 +45,7 @@ class _Turn:
     """A turn a plain client has started."""
 
     session_id: str
+    prompt_id: str
     progress: Progress
     said: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """item → its text so far; the last item is the answer"""
@@ -63,7 +65,10 @@ class Plain:
         self._handlers = handlers
         self._progresses = progresses
         self._current: dict[str | None, str] = {}
+        self._turns: dict[str, _Turn] = {}
+        """prompt → its turn, from the moment it is asked for; those of one session run one after the other"""
         self._running: dict[str, _Turn] = {}
+        """session → the turn that runs there"""
         self._coming: dict[asyncio.Event, str] = {}
         """what stops a prompt that is not in its session's line yet → the session"""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,6 +79,8 @@ class Plain:
 
     def told(self, told: Told) -> None:
         """Something happened in a session."""
+        if isinstance(told.record, TurnStartRecord) and (began := self._turns.get(told.record.prompt_id or "")):
+            self._running[told.session_id] = began
         turn = self._running.get(told.session_id)
         if turn is None:
             return
@@ -93,6 +100,8 @@ class Plain:
 
     async def prompt(self, arguments: Sequence[Any], token: Any) -> Any:
         asked = _asked(arguments)
+        if asked.session_id is not None:
+            await self._live.session(asked.session_id)  # there is one, or it is said now
         session_id = asked.session_id or await self._session(new=asked.new)
         stop = asyncio.Event()
         self._coming[stop] = session_id
@@ -112,8 +121,8 @@ class Plain:
         for stop, session_id in self._coming.items():
             if wanted in (None, session_id):
                 stop.set()
-        sessions = [wanted] if wanted else list(self._running)
-        receipts = [present.receipt(await self._live.cancel(session_id, None)) for session_id in sessions]
+        sessions = [wanted] if wanted else list(dict.fromkeys(turn.session_id for turn in self._turns.values()))
+        receipts = [present.receipt(await self._stop(session_id)) for session_id in sessions]
         return [receipt.model_dump(mode="json", by_alias=True, exclude_none=True) for receipt in receipts if receipt]
 
     async def sessions(self, arguments: Sequence[Any], _token: Any) -> Any:
@@ -145,10 +154,13 @@ class Plain:
     async def _turn(
         self, session_id: str, prompt: Sequence[wire.ContentBlock], token: Any, stop: asyncio.Event
     ) -> None:
-        turn = _Turn(session_id, await self._progresses.start("Pilotfish", token, stop))
+        progress = await self._progresses.start("Pilotfish", token, stop)
+        turn = _Turn(session_id, self._live.new_id("prompt"), progress)
         try:
-            self._running[session_id] = turn
-            params = wire.PromptParams(session_id=session_id, prompt=tuple(prompt), when_busy="queue")
+            self._turns[turn.prompt_id] = turn
+            params = wire.PromptParams(
+                session_id=session_id, prompt=tuple(prompt), prompt_id=turn.prompt_id, when_busy="queue"
+            )
             result = await self._handlers.prompt(params, turn.progress.cancelled, lambda: self._in_line(stop))
             self._progresses.finish(turn.progress, _end_words(result))
             await self._answer(turn, result)
@@ -161,8 +173,20 @@ class Plain:
             self._message(ERROR, "Pilotfish failed; its log says more.")
         finally:
             self._in_line(stop)
+            del self._turns[turn.prompt_id]
             if self._running.get(session_id) is turn:
                 del self._running[session_id]
+
+    async def _stop(self, session_id: str) -> Receipt:
+        """Stop what runs. The prompts behind it are kept and wait; a second stop, when nothing runs, ends them."""
+        receipt = await self._live.cancel(session_id, None)
+        for turn in self._turns.values():
+            if turn.session_id == session_id and turn is not self._running.get(session_id):
+                if receipt.turn_id is None:
+                    turn.progress.cancelled.set()
+                else:
+                    turn.progress.report(WAITING_WORDS)
+        return receipt
 
     def _in_line(self, stop: asyncio.Event) -> None:
         self._coming.pop(stop, None)

@@ -15,6 +15,7 @@ from pilotfish.core.records import Usage
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.errors import BadRequest
 from pilotfish.lsp import slash, views
+from pilotfish.lsp.attached import with_text
 from pilotfish.lsp.documents import path_of
 from pilotfish.protocol import wire
 
@@ -38,7 +39,7 @@ class Prompts:
     ) -> wire.PromptResult:
         """Run a prompt, or the command it is. Once `cancelled`, it is stopped, and answered all the same. `in_line` is
         called when what comes later finds the prompt in its session."""
-        blocks: list[wire.ContentBlock] = list(params.prompt)
+        blocks = [with_text(block, self._handlers.documents) for block in params.prompt]
         first = blocks[0]
         if isinstance(first, wire.TextBlock) and (typed := slash.typed(first.text)) is not None:
             own = await self._handlers.own_commands()
