@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import cast
@@ -10,6 +11,8 @@ import httpx2
 from pydantic_ai import exceptions as library
 
 from pilotfish.errors import FailureKind, TurnError
+
+log = logging.getLogger(__name__)
 
 MAX_QUOTE = 300  # characters of a provider's own words
 _KEYS = re.compile(
@@ -94,6 +97,7 @@ def failure(error: Exception) -> TurnError:
         case httpx2.RequestError() | ConnectionError():
             return _network(error)
         case _:
+            log.error("a bug", exc_info=error)
             return TurnError(
                 "Something went wrong inside Pilotfish.",
                 remedy="Send the prompt again. The log has the details.",

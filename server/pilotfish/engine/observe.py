@@ -60,13 +60,19 @@ def start_logging(path: Path | None) -> None:
     handler: logging.Handler = logging.NullHandler()
     if path is not None:
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handler = RotatingFileHandler(path, maxBytes=MAX_BYTES, backupCount=2, encoding="utf-8", delay=False)
-            path.chmod(0o600)
+            handler = file_handler(path)
         except OSError as error:
             sys.stderr.write(f"pilotfish: no log is kept: {error}\n")
-    handler.setFormatter(JsonLines())
     root.handlers = [handler]
+
+
+def file_handler(path: Path) -> logging.Handler:
+    """What writes the log to a file, readable by the user alone. OSError when it cannot."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = RotatingFileHandler(path, maxBytes=MAX_BYTES, backupCount=2, encoding="utf-8", delay=False)
+    path.chmod(0o600)
+    handler.setFormatter(JsonLines())
+    return handler
 
 
 def trace(wanted: bool) -> None:

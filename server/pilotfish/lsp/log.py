@@ -1,6 +1,7 @@
-"""The server's log: warnings to stderr, and everything to the file that PILOTFISH_LOG names. Never to stdout.
+"""The server's log: warnings to stderr, and everything to the user's log file. Never to stdout.
 
-The file is the user's alone, and no line holds a key.
+The file is opened when the engine is there, because what it needs costs the start too much; what was said before is
+written then. No line holds a key.
 
 An editor that does not read stderr must not stop the server, so a thread writes, and a full queue loses lines.
 """
@@ -47,18 +48,42 @@ class _Masked(logging.Formatter):
         return mask(super().format(record))[0]
 
 
+class _Early(logging.Handler):
+    """Keeps what is said before there is a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: deque[logging.LogRecord] = deque(maxlen=_WAITING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.kept.append(record)
+
+
 def start_log() -> None:
     """Called once, when the server starts."""
     root = logging.getLogger()
-    handlers: list[logging.Handler] = [_ToStderr()]
-    if path := os.environ.get("PILOTFISH_LOG"):
+    stderr = _ToStderr()
+    stderr.setFormatter(_Masked(_FORMAT))
+    root.addHandler(stderr)
+    root.addHandler(_Early())
+
+
+def keep_log() -> None:
+    """Have a file from now on, where `PILOTFISH_LOG` says or in the user's log directory; `off`: none."""
+    from pilotfish.engine.observe import file_handler, log_path
+
+    root = logging.getLogger()
+    for early in [handler for handler in root.handlers if isinstance(handler, _Early)]:
+        root.removeHandler(early)
+        path = log_path()
+        if path is None:
+            continue
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
-            os.chmod(path, 0o600)  # noqa: PTH101 (pathlib costs the start 4 ms)
-            handlers.append(logging.FileHandler(path, encoding="utf-8", delay=True))
-            logging.getLogger("pilotfish").setLevel(logging.INFO)
+            file = file_handler(path)
         except OSError as error:
-            root.warning("PILOTFISH_LOG cannot be written: %s", error)
-    for handler in handlers:
-        handler.setFormatter(_Masked(_FORMAT))
-        root.addHandler(handler)
+            root.warning("No log is kept: %s", error)
+            continue
+        for record in early.kept:
+            file.handle(record)
+        root.addHandler(file)
+        logging.getLogger("pilotfish").setLevel(logging.INFO)

@@ -28,7 +28,7 @@ from pilotfish.lsp.documents import Documents, path_of
 from pilotfish.lsp.editor import LspEditor
 from pilotfish.lsp.framing import as_list, as_object, as_objects
 from pilotfish.lsp.loading import Loader, Parts, World
-from pilotfish.lsp.log import start_log
+from pilotfish.lsp.log import keep_log, start_log
 from pilotfish.lsp.outbox import Outbox
 from pilotfish.lsp.params import parse
 from pilotfish.lsp.peer import Call, ClientError, Hear, Inbox, Message, Peer, Serve, loads
@@ -82,7 +82,7 @@ class Server:
         inbox = Inbox(self._receive)
         for message in self._boot.hand_over(inbox.put):
             self._receive(message)
-        self._loader.start()
+        self._loader.start().add_done_callback(lambda _: keep_log())
         code = await self._done
         await self._close()
         return code
