@@ -496,6 +496,8 @@ def test_long_words_of_a_provider_are_cut() -> None:
         ({"finish_reason": "stop", "provider_name": "openai"}, True),
         ({"finish_reason": "stop", "provider_name": "openai", "provider_details": {"finish_reason": "stop"}}, False),
         ({"finish_reason": "content_filter", "provider_name": "openai"}, False),
+        ({"provider_name": "openai", "provider_details": {"finish_reason": "eos"}}, False),
+        ({"provider_name": "openai", "provider_details": {"finish_reason": "in_progress"}}, True),
     ],
 )
 def test_an_answer_without_a_reason_to_end_broke_off(fields: dict[str, Any], broken: bool) -> None:
@@ -505,6 +507,12 @@ def test_an_answer_without_a_reason_to_end_broke_off(fields: dict[str, Any], bro
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_refusal_is_an_end(kind: str) -> None:
     async with serve(Reply(parts=(Refusal("I will not."),))) as provider:
+        assert not models.broke_off(await ask(pointed(kind, provider)))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "responses"])
+async def test_an_end_in_words_that_nobody_knows_is_an_end(kind: str) -> None:
+    async with serve(say("one", finish="eos_token")) as provider:
         assert not models.broke_off(await ask(pointed(kind, provider)))
 
 

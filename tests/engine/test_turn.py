@@ -161,6 +161,21 @@ async def test_bad_arguments_and_unknown_tools_are_answers_to_the_model(tmp_path
 
 
 @every_dialect
+@pytest.mark.parametrize(
+    ("written", "name"), [("", "unnamed"), ("functions.read_file", "functions_read_file"), (" x y", "x_y")]
+)
+async def test_a_call_of_a_name_that_no_provider_takes_back_is_answered_under_one_that_it_does(
+    tmp_path: Path, dialect: Dialect, written: str, name: str
+) -> None:
+    async with rig(tmp_path, calls(Call(written, {})), say("fine"), dialect=dialect) as turn:
+        assert (await turn.prompt("go")).stop_reason == "end_turn"
+        assert [request.refused for request in turn.provider.requests] == [None, None]
+        shown = [item.call for item in (await turn.live.load(turn.session_id)).items if item.kind == "tool_call"]
+        assert [(call.name, call.status.value) for call in shown] == [(name, "failed")]
+        turn.check_laws()
+
+
+@every_dialect
 async def test_stop_in_mid_stream_keeps_what_was_said_and_the_next_prompt_works(
     tmp_path: Path, dialect: Dialect
 ) -> None:
@@ -239,13 +254,24 @@ async def test_an_answer_cut_off_by_the_token_limit_says_so(tmp_path: Path, dial
         turn.check_laws()
 
 
-async def test_whitespace_is_no_answer_and_after_a_few_tries_the_turn_fails_with_a_remedy(tmp_path: Path) -> None:
-    async with rig(tmp_path, otherwise=say(" \n")) as turn:
+@every_dialect
+async def test_whitespace_is_no_answer_and_after_a_few_tries_the_turn_fails_with_a_remedy(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    async with rig(tmp_path, otherwise=say(" \n"), dialect=dialect) as turn:
         outcome = await turn.prompt("go")
         assert outcome.error is not None
         assert (outcome.stop_reason, outcome.error.kind) == ("failed", "empty")
         turn.provider.otherwise = say("fine")
         assert (await turn.prompt("again")).stop_reason == "end_turn"
+        turn.check_laws()
+
+
+@every_dialect
+async def test_white_space_before_a_call_is_kept_and_not_sent_back(tmp_path: Path, dialect: Dialect) -> None:
+    async with rig(tmp_path, calls(Call("list_dir", {}), text="\n\n"), say("fine"), dialect=dialect) as turn:
+        assert (await turn.prompt("go")).stop_reason == "end_turn"
+        assert [request.refused for request in turn.provider.requests] == [None, None]
         turn.check_laws()
 
 

@@ -308,6 +308,13 @@ def _answered_id(part: ToolReturnPart, waiting: deque[_OpenCall] | None, latest:
     return call.own_id
 
 
+def sendable_name(name: str) -> str:
+    """The name of a call as every provider takes it back. A model may write any, and none."""
+    if SENDABLE_NAME.match(name):
+        return name
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name.strip())[:64] or "unnamed"
+
+
 def _mend_names(messages: Sequence[CanonicalMessage]) -> History:
     """Give calls whose name no provider takes one that it does; what they are called is still to be read."""
     return tuple(with_parts(message, [_mended(part) for part in message.parts]) for message in messages)
@@ -316,7 +323,7 @@ def _mend_names(messages: Sequence[CanonicalMessage]) -> History:
 def _mended(part: Part) -> Part:
     if not isinstance(part, ToolCallPart) or SENDABLE_NAME.match(part.tool_name):
         return part
-    return replace(part, tool_name=re.sub(r"[^a-zA-Z0-9_-]", "_", part.tool_name)[:64])
+    return replace(part, tool_name=sendable_name(part.tool_name))
 
 
 def _nameless(messages: Sequence[CanonicalMessage]) -> set[str]:

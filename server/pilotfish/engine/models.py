@@ -107,14 +107,15 @@ def broke_off(response: ModelResponse) -> bool:
     """Whether a stream ended cleanly and yet before its end: no provider gives a whole answer without a reason."""
     if response.provider_name is None:
         return False  # a model in this process
+    if (raw := (response.provider_details or {}).get("finish_reason")) and raw not in _NOT_YET:
+        return False  # an end in the provider's own words, known to pydantic-ai or not
     said = response.finish_reason
-    if (
-        said == "stop"
-        and "finish_reason" not in (response.provider_details or {})
-        and response.provider_name == "openai"
-    ):
+    if said == "stop" and response.provider_name == "openai":
         said = None  # pydantic-ai takes a missing reason of Chat Completions for "stop"
     return said is None and response.state != "interrupted"
+
+
+_NOT_YET = ("in_progress", "queued")  # what Responses calls an answer that is still being made
 
 
 def _with_fallback(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept) -> Model[Any]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.exceptions import ModelRetry
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 
 from pilotfish.core.records import AgentState, StateRecord, Usage, UsageRecord
 from pilotfish.core.textcalls import find_calls
@@ -85,6 +85,7 @@ class Phases:
         # Not sooner: what is enqueued before a request becomes part of one that has been recorded already.
         self._steering.give(ctx)
         self._check_whole(response)
+        given = response
         response = self._pieces.with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
         self._recording.answer(response)  # phase 3: thoughts and text
         self.answers += 1
@@ -96,10 +97,12 @@ class Phases:
                 self._pieces.written(part)
         elif response.finish_reason not in ("length", "content_filter") and not _says_anything(response):
             # phase 6: an empty answer; one that was cut off or refused is none
+            given.parts = _without_blanks(given.parts)  # the library keeps this very message when it asks again
             raise ModelRetry("Your last answer was empty. Answer the user, or call a tool.")
         else:
             self._state.transition_to("response")  # phase 7
-        return response
+        parts = _without_blanks(response.parts)
+        return response if len(parts) == len(response.parts) else replace(response, parts=parts)
 
     def end_run(self, used: RunUsage) -> None:
         """A run is over: what it used is the turn's for good."""
@@ -172,6 +175,11 @@ def _says_anything(response: ModelResponse) -> bool:
     return any(not isinstance(part, TextPart) or part.content.strip() for part in response.parts) and any(
         part.part_kind != "thinking" for part in response.parts
     )
+
+
+def _without_blanks(parts: Sequence[ModelResponsePart]) -> Sequence[ModelResponsePart]:
+    """What of an answer can be sent back: some providers take no text of white space, though they write it."""
+    return [part for part in parts if not isinstance(part, TextPart) or part.provider_details or part.content.strip()]
 
 
 def _fits(tool: Tool[Any]) -> Callable[[Mapping[str, Any]], bool]:

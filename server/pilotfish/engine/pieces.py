@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pilotfish.core.door import fit
 from pilotfish.core.messages import CanonicalToolCall, normalise_args
 from pilotfish.core.records import ChunkRecord, ToolCallRecord
+from pilotfish.core.sanitizer import sendable_name
 from pilotfish.engine.ports import Ports
 
 
@@ -83,6 +84,7 @@ class Pieces:
         if not call_id or call_id in self._registry or call_id in self._call_ids.values():
             call_id = self._new_id("call")
         self._call_ids[index] = call_id
+        name = sendable_name(name)
         self._registry.register(call_id, name, {}, **_looks(name, {}))
 
     def recovered(self, index: int, name: str, args: Mapping[str, Any]) -> ToolCallPart:
@@ -92,14 +94,15 @@ class Pieces:
         return ToolCallPart(name, dict(args), tool_call_id=call_id)
 
     def with_own_ids(self, response: ModelResponse) -> ModelResponse:
-        """Every call under the id it was announced with: no id stands twice in a session."""
+        """Every call under the id it was announced with, and a name that can be sent back: no id stands twice."""
         parts = list(response.parts)
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
                 if index not in self._call_ids:
                     self.announce(index, part.tool_call_id, part.tool_name)
-                if (own := self._call_ids[index]) != part.tool_call_id:
-                    parts[index] = replace(part, tool_call_id=own)
+                own, name = self._call_ids[index], sendable_name(part.tool_name)
+                if (own, name) != (part.tool_call_id, part.tool_name):
+                    parts[index] = replace(part, tool_call_id=own, tool_name=name)
         return replace(response, parts=parts)
 
     def written(self, part: ToolCallPart) -> None:
