@@ -24,6 +24,12 @@ def test_the_editor_beats_the_environment_beats_the_file() -> None:
     assert loaded.sources == {"model": "editor", "mode": "environment", "maxIterations": "config file"}
 
 
+def test_a_setting_is_one_however_each_layer_spells_it() -> None:
+    loaded = load(config={"max_iterations": 3, "tool_retries": 1}, editor={"maxIterations": 5})
+    assert (loaded.settings.max_iterations, loaded.settings.tool_retries, loaded.problems) == (5, 1, ())
+    assert loaded.sources == {"maxIterations": "editor", "toolRetries": "config file"}
+
+
 def test_null_means_not_set_here() -> None:
     loaded = load(config={"baseUrl": "http://127.0.0.1:1"}, editor={"baseUrl": None})
     assert loaded.settings.base_url == "http://127.0.0.1:1"

@@ -107,6 +107,9 @@ class Settings(_Shape):
     """traces by OpenTelemetry, to where its own environment variables say"""
 
 
+_ALIASES = {name: to_camel(name) for name in Settings.model_fields}
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A value that was left out, where it stands, and what would fit."""
@@ -141,9 +144,10 @@ def load(
     sources: dict[str, Source] = {}
     problems: list[Problem] = []
     for source, layer in layers:
-        for field, value in layer.items():
+        for said, value in layer.items():
             if value is None:
                 continue
+            field = _ALIASES.get(said, said)  # one setting, however a layer spells it
             problem = _problem(field, value)
             if problem is None:
                 values[field] = value

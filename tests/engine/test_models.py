@@ -83,6 +83,10 @@ async def test_the_base_url_of_one_provider_is_never_given_another_ones_key() ->
     settings = Settings(model="openai-chat:m", base_url="http://127.0.0.1:9/v1")
     model = models.resolve("anthropic:claude-sonnet-5-5", settings, {"anthropic": KEY})
     assert model.base_url == "https://api.anthropic.com"
+    for own in ("anthropic:claude-sonnet-5-5", "ollama:llama"):
+        settings = Settings(model=own, base_url="http://127.0.0.1:9/v1")
+        model = models.resolve("openai-chat:gpt-5", settings, {"openai": KEY})
+        assert model.base_url == "https://api.openai.com/v1/"
 
 
 @pytest.mark.parametrize("prefix", ["ollama", "lmstudio", "llamacpp", "vllm"])

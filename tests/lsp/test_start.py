@@ -183,9 +183,11 @@ async def test_settings_change_while_the_server_runs(folder: Path):
 
 
 async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
+    section: dict[str, Any] | None = {"mode": "auto", "nonsense": True}
+
     async def configuration(params: dict[str, Any]) -> Any:
         assert params == {"items": [{"section": "pilotfish"}]}
-        return [{"mode": "auto", "nonsense": True}]
+        return [section]
 
     async def registered(params: dict[str, Any]) -> Any:
         assert params["registrations"][0]["method"] == "workspace/didChangeConfiguration"
@@ -200,6 +202,11 @@ async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
             while (await client.request("pilotfish/status"))["mode"] != "auto":
                 await asyncio.sleep(0.01)
         assert "nonsense" in str((await client.request("pilotfish/status"))["problems"])
+        section = None  # the user took everything out again
+        client.notify("workspace/didChangeConfiguration", {"settings": None})
+        async with asyncio.timeout(30):
+            while (await client.request("pilotfish/status"))["mode"] != "ask":
+                await asyncio.sleep(0.01)
     finally:
         await client.close()
 

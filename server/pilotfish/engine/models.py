@@ -175,6 +175,8 @@ def _base_url(prefix: str, settings: Settings) -> str | None:
     So that choosing another provider's model never sends its key to this address.
     """
     own = settings.model.partition(":")[0] if ":" in settings.model else ""
+    if prefix in OPENAI_PREFIXES and own not in (*OPENAI_PREFIXES, "", "openai-compatible"):
+        return None  # an OpenAI key is for OpenAI, unless the address is that of an OpenAI-compatible server
     if prefix in OPENAI_PREFIXES or prefix in ("", "openai-compatible") or prefix == own:
         return settings.base_url
     return None
