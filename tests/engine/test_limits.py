@@ -78,7 +78,8 @@ async def test_a_session_changes_its_provider_and_goes_on(tmp_path: Path) -> Non
     replies = (call("list_dir", path="."), say("first", thoughts=("hm",)), say("second"), say("third"))
     async with rig(tmp_path, *replies, dialect="anthropic") as turn:
         await turn.prompt("one")
-        turn.live.set_settings(turn.live.settings.model_copy(update={"base_url": turn.provider.openai_url}))
+        elsewhere = {"model": MODELS["chat"], "base_url": turn.provider.openai_url}
+        turn.live.set_settings(turn.live.settings.model_copy(update=elsewhere))
         for dialect in ("chat", "responses"):
             await turn.live.configure(turn.session_id, model=MODELS[dialect])
             assert (await turn.prompt("and now?")).stop_reason == "end_turn"

@@ -636,6 +636,18 @@ async def test_mentions_find_files_folders_and_open_buffers(rig: Rig):
     rig.client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
 
+@pytest.mark.parametrize("name", ["with space.txt", "routes/[id].tsx", "@scope/a+b.js"])
+async def test_what_a_mention_inserts_is_attached_whatever_the_file_is_called(rig: Rig, name: str):
+    file = rig.folder / "odd names" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("what stands in it\n")
+    found = await rig.client.request("pilotfish/mention/complete", {"query": file.name})
+    (insert,) = [mention["insert"] for mention in found["mentions"] if mention["uri"] == file.as_uri()]
+    session = await rig.client.new_session()
+    await rig.client.prompt(session, f"{rig.script('mention', say('ok'))} look at @{insert}")
+    assert "what stands in it" in str(rig.provider.requests[-1].messages[-1])
+
+
 async def test_commands_are_the_built_in_ones_and_the_users_own(rig: Rig):
     own = rig.folder / ".pilotfish" / "commands"
     own.mkdir(parents=True, exist_ok=True)

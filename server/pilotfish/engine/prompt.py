@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic_ai.messages import BinaryContent, UserContent
 
+from pilotfish.core.mentions import Mention, mentions
 from pilotfish.core.records import Attachment
 from pilotfish.errors import BadRequest, PilotfishError
 from pilotfish.workspace.workspace import Workspace
@@ -28,7 +28,6 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_IMAGE_BYTES = 10 * 1024 * 1024
 MAX_RESOURCE_CHARS = 40_000  # what one attached file may add to the context
 MAX_RULES_CHARS = 16_000  # what one AGENTS.md may add to every request
-MENTION = re.compile(r"(?<![\w@])@([\w./~\-][\w./\-]*(?:#L?\d+(?:-L?\d+)?)?)")
 
 
 @dataclass(slots=True)
@@ -43,13 +42,13 @@ class PreparedPrompt:
 async def prepare(blocks: Sequence[Mapping[str, Any]], workspace: Workspace) -> PreparedPrompt:
     """Turn the wire's content blocks into what the model is sent."""
     prepared = PreparedPrompt()
-    mentioned: dict[str, None] = {}
+    mentioned: dict[Mention, None] = {}
     for index, block in enumerate(blocks):
         match block.get("type"):
             case "text":
                 text = str(block.get("text", ""))
                 prepared.content.append(text)
-                mentioned.update(dict.fromkeys(MENTION.findall(text)))
+                mentioned.update(dict.fromkeys(mentions(text)))
             case "resource":
                 prepared.content.append(await _resource(block, workspace, prepared.notices))
             case "image":
@@ -205,11 +204,10 @@ async def _diagnostic(block: Mapping[str, Any], workspace: Workspace) -> str:
     return "<diagnostic>\n" + "\n".join(lines) + "\n</diagnostic>"
 
 
-async def _mention(mention: str, workspace: Workspace) -> str | None:
-    """`@path`, `@path#12` or `@path#12-20`, when it names a file; other words with an @ stay words."""
-    name, _, lines = mention.rstrip(".,:;!?)").partition("#")
+async def _mention(mention: Mention, workspace: Workspace) -> str | None:
+    """What is mentioned, when it is a file; other words with an @ stay words."""
     try:
-        place = workspace.resolve(name)
+        place = workspace.resolve(mention.name)
         if not place.inside or place.sensitive or not place.path.is_file():
             return None
         view = await workspace.read(place.path)
@@ -217,9 +215,8 @@ async def _mention(mention: str, workspace: Workspace) -> str | None:
         return None
     text = view.text
     label = ""
-    if lines:
-        first, _, last = lines.replace("L", "").partition("-")
-        begin, end = int(first), int(last or first)
+    if mention.lines is not None:
+        begin, end = mention.lines
         text = "\n".join(text.split("\n")[max(0, begin - 1) : end])
         label = f' lines="{begin}-{end}"'
     if len(text) > MAX_RESOURCE_CHARS:

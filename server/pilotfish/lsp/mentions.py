@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pilotfish.core.mentions import written
 from pilotfish.lsp.documents import Documents
 from pilotfish.lsp.editor import LspEditor
 from pilotfish.lsp.framing import as_object, as_objects
@@ -35,7 +36,7 @@ class Mentions:
                 kind="folder" if mention.is_folder else "buffer" if mention.path in opened else "file",
                 uri=mention.path.as_uri(),
                 label=mention.name,
-                insert=mention.name,
+                insert=written(mention.name),
             )
             for mention in found
         ]

@@ -247,7 +247,7 @@ class Server:
         if sent is None and self.client.configuration:
             with contextlib.suppress(ClientError, TimeoutError):
                 answer = await self._peer.request("workspace/configuration", {"items": [{"section": "pilotfish"}]}, 5.0)
-                sent = next(iter(as_objects(answer)), {})  # null: nothing is set there any more
+                sent = (as_objects(answer) or [{}])[0]  # null: nothing is set there any more
         if sent is None:
             return
         self._world.settings = {**self.client.hello.settings, **sent}
