@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.client import OURS, RpcError, connect, environment, spawn
-from tests.support.provider import call, say
+from tests.support.provider import Call, call, calls, say
 from tests.support.served import served
 
 from pilotfish.lsp.capabilities_gen import ENCODINGS, answer
@@ -209,6 +209,30 @@ async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
                 await asyncio.sleep(0.01)
     finally:
         await client.close()
+
+
+async def test_with_several_folders_the_agent_looks_into_all_of_them(tmp_path: Path, folder: Path):
+    other, private = tmp_path / "other", tmp_path / "private.json"
+    other.mkdir()
+    for place in (folder, other):
+        (place / "same.txt").write_text(f"fish in {place.name}\n")
+    private.write_text("{}")
+    async with served(folder, folders=[folder, other]) as rig:
+        item = {"uri": private.as_uri(), "languageId": "json", "version": 1, "text": "{}"}
+        rig.client.notify("textDocument/didOpen", {"textDocument": item})
+        looks = [Call("grep", {"pattern": "fish"}), Call("glob", {"pattern": "*.txt"}), Call("list_dir", {})]
+        session = await rig.client.new_session()
+        block = {"type": "resource", "uri": (other / "same.txt").as_uri()}
+        text = {"type": "text", "text": rig.script("look", calls(*looks), say("seen"))}
+        await rig.client.request("pilotfish/session/prompt", {"sessionId": session, "prompt": [text, block]})
+        sent = rig.provider.requests[-1].messages
+    assert "private.json" not in str(sent)
+    assert '<attached path="other/same.txt">' in str(sent)
+    assert [message["content"] for message in sent if message["role"] == "tool"] == [
+        "other/same.txt\n1: fish in other\nwork/same.txt\n1: fish in work",
+        "work/same.txt\nother/same.txt",
+        "work/\n  same.txt\nother/\n  same.txt",
+    ]
 
 
 async def test_folders_come_and_go(tmp_path: Path, folder: Path):

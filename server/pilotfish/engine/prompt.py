@@ -90,8 +90,12 @@ def environment_facts(workspace: Workspace, *, mode: str, today: date, trusted: 
     ]
     if not trusted:
         lines.append("The workspace is not trusted: read and explain only.")
-    if open_files := [_relative(buffer.path, workspace) for buffer in workspace.open_documents()][:20]:
-        lines.append("Open in the editor: " + ", ".join(open_files))
+    # What else the user has open, settings and notes, is nobody's business.
+    inside = [
+        buffer.path for buffer in workspace.open_documents() if any(map(buffer.path.is_relative_to, workspace.roots))
+    ]
+    if inside:
+        lines.append("Open in the editor: " + ", ".join(map(workspace.relative, inside[:20])))
     return "\n".join(lines)
 
 
@@ -139,7 +143,7 @@ class Rules:
             return ""
         if len(text) > MAX_RULES_CHARS:
             text = text[:MAX_RULES_CHARS] + "\n[cut here: the file is longer]"
-        return f'<rules from="{_relative(file, self._workspace)}">\n{text}\n</rules>' if text else ""
+        return f'<rules from="{self._workspace.relative(file)}">\n{text}\n</rules>' if text else ""
 
 
 async def _resource(block: Mapping[str, Any], workspace: Workspace, notices: list[str]) -> str:
@@ -221,7 +225,7 @@ async def _mention(mention: Mention, workspace: Workspace) -> str | None:
         label = f' lines="{begin}-{end}"'
     if len(text) > MAX_RESOURCE_CHARS:
         text = text[:MAX_RESOURCE_CHARS] + "\n[cut here: read_file gives the rest]"
-    return f'<attached path="{_relative(place.path, workspace)}"{label}>\n{text}\n</attached>'
+    return f'<attached path="{workspace.relative(place.path)}"{label}>\n{text}\n</attached>'
 
 
 def _line_bounds(value: object) -> tuple[int, int] | None:
@@ -243,11 +247,4 @@ def _path(uri: str) -> str:
 
 
 def _name(uri: str, workspace: Workspace) -> str:
-    return _relative(Path(_path(uri)), workspace)
-
-
-def _relative(path: Path, workspace: Workspace) -> str:
-    for root in workspace.roots:
-        if path.is_relative_to(root):
-            return path.relative_to(root).as_posix()
-    return str(path)
+    return workspace.relative(Path(_path(uri)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from pydantic import Field
 
@@ -20,10 +21,15 @@ class ListDir(Args):
 
 
 async def run(context: Context, args: ListDir) -> Result:
-    place = context.workspace.resolve(args.path)
-    folder = context.path(args.path)
-    rules = IgnoreRules(place.root or folder)
-    listing = await asyncio.to_thread(list_folder, folder, rules, depth=args.depth, limit=MAX_ENTRIES)
+    first = context.path(args.path)
+    folders = (first,) if Path(args.path).parts else context.workspace.roots or (first,)
+    return Result(text="\n".join([await _listed(context, folder, args.depth) for folder in folders]))
+
+
+async def _listed(context: Context, folder: Path, depth: int) -> str:
+    root = next((root for root in context.workspace.roots if folder.is_relative_to(root)), folder)
+    rules = IgnoreRules(root)
+    listing = await asyncio.to_thread(list_folder, folder, rules, depth=depth, limit=MAX_ENTRIES)
     lines = [f"{context.workspace.relative(folder)}/"]
     for entry in listing.entries:
         notes = [note for note in (entry.note, "ignored" if entry.ignored else "") if note]
@@ -33,7 +39,7 @@ async def run(context: Context, args: ListDir) -> Result:
         lines.append("  (empty)")
     if listing.more:
         lines.append(f"[only the first {MAX_ENTRIES} entries; list a folder below, or use glob]")
-    return Result(text="\n".join(lines))
+    return "\n".join(lines)
 
 
 def subject(args: ListDir) -> Subject:

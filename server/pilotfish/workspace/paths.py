@@ -77,8 +77,8 @@ def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
 
 
 def _in_roots(path: Path, roots: Sequence[Path]) -> Path:
-    if len(roots) == 1:
-        return roots[0] / path
+    if len(roots) == 1 or not path.parts:
+        return roots[0] / path  # `.` is the folder of the session, which is the first
     found = [root / path for root in roots if os.path.lexists(root / path)]
     first, *rest = path.parts or (".",)
     named = [root.joinpath(*rest) for root in roots if root.name == first]
