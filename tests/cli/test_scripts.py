@@ -103,6 +103,33 @@ async def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) ->
         assert (out, b"standard input is silent" in err) == (b"yes\n", True)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "redirect", "code", "out"),
+    [
+        (("run", "go", "--trust"), "<&-", 0, "yes\n"),
+        (("run",), "<&-", 2, ""),
+        (("chat", "--trust"), "</dev/null", 0, ""),
+        (("chat", "--trust"), "<prompts", 0, "yes\n"),
+        (("sessions", "import", "."), "<&-", 2, ""),
+        (("sessions", "import", "/bin/sh"), "<&-", 1, ""),
+    ],
+)
+async def test_input_that_is_a_file_or_closed_is_no_traceback(
+    tmp_path: Path, arguments: tuple[str, ...], redirect: str, code: int, out: str
+) -> None:
+    (work_folder(tmp_path) / "prompts").write_text("go\n")
+    async with serve(otherwise=say("yes")) as provider:
+        process = await asyncio.create_subprocess_exec(
+            *("sh", "-c", f'exec "$@" {redirect}', "sh", sys.executable, "-m", "pilotfish", *arguments),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, provider),
+        )
+        said, err = await asyncio.wait_for(process.communicate(), 90)
+        assert (process.returncode, said.decode(), b"Traceback" in err) == (code, out, False)
+
+
 @pytest.mark.parametrize("arguments", [("run",), ("run", "-"), ("run", "go", "--mode", "bold"), ("run", "--nonsense")])
 async def test_wrong_use_is_told_apart(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = await piped(tmp_path, *arguments)
@@ -176,6 +203,10 @@ async def test_the_doctor_names_what_is_wrong_with_a_remedy(tmp_path: Path) -> N
     wrong = {line.split()[1] for line in out.splitlines() if line.startswith("✗")}
     assert (code, wrong) == (1, {"settings", "model"})
     assert out.count("→") >= 2
+    assert f"→ Mend {tmp_path / 'config.toml'}." in out
+    (tmp_path / "config.toml").unlink()
+    code, out, _ = await piped(tmp_path, "doctor", env={"PILOTFISH_MODE": "bold"})
+    assert "→ Mend PILOTFISH_MODE." in out
 
 
 async def test_version_help_and_completion(tmp_path: Path) -> None:

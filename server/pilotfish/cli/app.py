@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-sessions_app = typer.Typer(help="Look at, search, export and delete sessions.", no_args_is_help=True)
+sessions_app = typer.Typer(help="Look at, search, export, import and delete sessions.", no_args_is_help=True)
 policy_app = typer.Typer(help="Ask the policy why something would be asked.", no_args_is_help=True)
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(policy_app, name="policy")
@@ -37,6 +37,8 @@ FolderOption = Annotated[
 
 def run() -> int:
     """Run the command line. Errors that a person can act on are one line, not a traceback."""
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by `<&-`
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115  # the process's own, and its descriptor 0
     try:
         returned: object = app(standalone_mode=False, prog_name="pilotfish")
     except typer.Exit as done:
@@ -213,11 +215,13 @@ def sessions_export(
 
 
 @sessions_app.command(name="import")
-def sessions_import(file: Annotated[Path, typer.Argument(help="An exported JSON file.", exists=True)]) -> int:
+def sessions_import(
+    file: Annotated[Path, typer.Argument(help="An exported JSON file.", exists=True, dir_okay=False)],
+) -> int:
     """Take a session in from a file."""
     from pilotfish.cli.sessions import import_text
 
-    return _finish(import_text(file.read_text("utf-8")))
+    return _finish(import_text(file.read_text("utf-8", errors="replace")))
 
 
 @sessions_app.command(name="delete")

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pilotfish import __version__
 from pilotfish.errors import PilotfishError, TurnError
-from pilotfish.settings import config_path, load_user
+from pilotfish.settings import ENVIRONMENT, config_path, load_user
 
 ANSWER_SECONDS = 5.0
 
@@ -63,7 +63,12 @@ async def _settings() -> Finding:
     loaded = load_user()
     if loaded.problems:
         words = "; ".join(f"{problem.source}: {problem.message}" for problem in loaded.problems)
-        return Finding("settings", good=False, words=words, remedy=f"Mend {config_path()}.")
+        named = {field: name for name, field in ENVIRONMENT.items()}
+        places = [
+            named[problem.field] if problem.source == "environment" else str(config_path())
+            for problem in loaded.problems
+        ]
+        return Finding("settings", good=False, words=words, remedy=f"Mend {', '.join(dict.fromkeys(places))}.")
     origin = ", ".join(f"{name} from {source}" for name, source in loaded.sources.items()) or "all built in"
     return Finding("settings", good=True, words=origin)
 

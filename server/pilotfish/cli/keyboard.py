@@ -63,11 +63,12 @@ class Lines:
 
     async def _more(self) -> None:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(0, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(0)
+        with contextlib.suppress(PermissionError):  # a file, or /dev/null: never waited for
+            loop.add_reader(0, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(0)
         data = os.read(0, 65_536)
         self._closed = not data
         self._buffer += data
