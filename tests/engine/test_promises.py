@@ -16,7 +16,7 @@ from pilotfish.core.fold import Item
 from pilotfish.core.items import MessageItem
 from pilotfish.engine.live import Live
 from pilotfish.engine.orchestrator import RequestOrchestrator
-from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.ports import Answer, OptionId, Question
 from pilotfish.engine.recording import Recording
 from pilotfish.engine.recovery import NOT_FORKED
 
@@ -79,6 +79,20 @@ async def test_what_can_never_be_allowed_for_good_can_be_denied_for_good(tmp_pat
         assert asked == [["allow_once", "reject", "reject_always"]]
         assert [rule.decision for rule in turn.live.rules()] == ["deny"]
         turn.live.remove_rule(turn.live.rules()[0], str(turn.root))
+
+
+@pytest.mark.parametrize(("option", "status"), [("allow_always", "completed"), ("reject_always", "denied")])
+async def test_an_answer_for_good_holds_though_its_rule_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: OptionId, status: str
+) -> None:
+    (tmp_path / "broken.toml").write_text("broken = = ")
+    monkeypatch.setenv("PILOTFISH_CONFIG", str(tmp_path / "broken.toml"))
+    replies = (call("bash", command="touch made"), say("ok"))
+    async with rig(tmp_path, *replies, choose=lambda _: Answer(option_id=option)) as turn:
+        assert (await turn.prompt("go")).stop_reason == "end_turn"
+        assert [line[-1] for line in turn.statuses().values()] == [status]
+        assert [rule.scope for rule in turn.live.rules(turn.session_id) if rule.tool == "bash"] == ["session"]
+        turn.check_laws()
 
 
 async def _pages(live: Live, session_id: str, limit: int) -> list[Item]:

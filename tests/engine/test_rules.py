@@ -229,3 +229,14 @@ def test_a_folder_that_cannot_be_written_is_told(book: RuleBook, folder: Path) -
     book.path.parent.write_text("a file is in the way")
     with pytest.raises(StorageError):
         book.add(rule("x"), folder)
+
+
+def test_trust_that_cannot_be_written_holds_in_this_process(book: RuleBook, folder: Path) -> None:
+    book.path.parent.mkdir()
+    book.path.write_text("broken = = ")
+    with pytest.raises(StorageError):
+        book.trust(folder, True)
+    assert (book.trust_of(folder), RuleBook(book.path).trust_of(folder)) == (True, None)
+    book.path.write_text("")
+    book.trust(folder, False)
+    assert (book.trust_of(folder), RuleBook(book.path).trust_of(folder)) == (False, False)

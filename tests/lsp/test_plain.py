@@ -217,6 +217,17 @@ async def test_trust_is_asked_once_and_kept_in_the_users_config(tmp_path: Path):
         assert editor.asked == []
 
 
+async def test_trust_that_cannot_be_kept_is_said_and_holds_all_the_same(tmp_path: Path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("broken = = ")
+    async with plainly(tmp_path) as (rig, editor, folder):
+        editor.buttons = ["Trust this folder", "Allow once"]
+        name = rig.script("kept", call("write_file", path="a.txt", content="x\n"), say("done"))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        assert (folder / "a.txt").exists()
+        assert "could not be kept" in editor.messages()[0]
+
+
 async def test_trust_is_not_asked_for_before_it_is_needed(tmp_path: Path):
     async with plainly(tmp_path) as (rig, editor, folder):
         (folder / "a.txt").write_text("x\n")

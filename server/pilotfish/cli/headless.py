@@ -20,7 +20,7 @@ from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
 from pilotfish.engine.orchestrator import Outcome
-from pilotfish.errors import BadRequest, PilotfishError, TurnError, UnknownSession
+from pilotfish.errors import BadRequest, PilotfishError, StorageError, TurnError, UnknownSession
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.processes import kill_everything
@@ -198,7 +198,10 @@ async def _settle_trust(live: Live, face: TerminalFace, wish: Wish) -> None:
     face.screen.line("permission, change files and run commands in it.", "bold")
     while (answer := await face.lines.read("  [t]rust this folder · [r]ead only › ")) is not None:
         if (key := answer.strip()[:1].lower()) in ("t", "r"):
-            live.book.trust(wish.folder, key == "t")
+            try:
+                live.book.trust(wish.folder, key == "t")
+            except StorageError as error:
+                face.screen.line(f"{error} Your answer holds this time. {error.remedy}", "yellow")
             return
 
 

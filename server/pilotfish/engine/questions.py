@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pilotfish.core.messages import CanonicalToolCall
 from pilotfish.core.policy import CallFacts, Rule, Verdict, describe, narrowest_rule, refusing_rule
 from pilotfish.engine.ports import Answer, Face, Option, OptionId, Question
+from pilotfish.errors import StorageError
 from pilotfish.tools.tool import Preview
 
 if TYPE_CHECKING:
@@ -107,12 +108,21 @@ class Questions:
                     session.rules.append(rule)
             case "allow_always":
                 if rule := narrowest_rule(facts, "workspace"):
-                    self._add_rule(rule, session.row.workspace)
+                    self._keep(session, rule)
             case "reject_always":
                 if rule := _never(facts):
-                    self._add_rule(rule, session.row.workspace)
+                    self._keep(session, rule)
             case "allow_once" | "reject":
                 pass
+
+    def _keep(self, session: LiveSession, rule: Rule) -> None:
+        """Write it down; where that cannot be, it holds in this session, and the answer itself holds all the same."""
+        try:
+            self._add_rule(rule, session.row.workspace)
+        except StorageError as error:
+            session.rules.append(replace(rule, scope="session"))
+            if session.turn is not None:
+                session.turn.recording.notice("warning", f"{error} It holds in this session.", error.remedy)
 
 
 def _options(facts: CallFacts) -> tuple[Option, ...]:

@@ -55,6 +55,8 @@ class RuleBook:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._seen: dict[Path, tuple[tuple[int, ...], Mapping[str, Any] | str]] = {}
+        self._unwritten: dict[str, bool] = {}
+        """folder → the answer that could not be kept"""
 
     @property
     def path(self) -> Path:
@@ -77,11 +79,9 @@ class RuleBook:
     def trust_of(self, folder: Path) -> bool | None:
         """What the user said of this folder or the nearest one above it; None: never asked."""
         table = self._config()
-        if isinstance(table, str):
-            return None
-        entries = _tables(table.get("workspace"))
+        entries = _tables(None if isinstance(table, str) else table.get("workspace"))
         for place in (_key(folder), *(str(parent) for parent in Path(_key(folder)).parents)):
-            answer = entries.get(place, {}).get("trusted")
+            answer = self._unwritten.get(place, entries.get(place, {}).get("trusted"))
             if isinstance(answer, bool):
                 return answer
         return None
@@ -90,13 +90,15 @@ class RuleBook:
         return self.trust_of(folder) is True
 
     def trust(self, folder: Path, trusted: bool) -> None:
-        """Keep the user's answer for a folder."""
+        """Keep the user's answer for a folder. It holds in this process even when it cannot be written."""
 
         def change(document: TOMLDocument) -> bool:
             _entry(document, folder)["trusted"] = trusted
             return True
 
+        self._unwritten[_key(folder)] = trusted
         self._change(change)
+        del self._unwritten[_key(folder)]
 
     def add(self, rule: Rule, folder: Path | None) -> None:
         """Keep a rule of scope `workspace` (needs the folder) or `user`. Adding it twice keeps it once."""
@@ -186,7 +188,8 @@ class RuleBook:
                     _write(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType] -- its `mapping` is untyped
         except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError, _ShapeError) as error:
             raise StorageError(
-                f"The rule could not be kept: {error}", remedy=f"Look at {path.name} in your configuration folder."
+                f"This could not be kept in your configuration: {error}.",
+                remedy=f"Look at {path.name} in your configuration folder.",
             ) from error
         self._seen.clear()
         return changed

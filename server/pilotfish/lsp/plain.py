@@ -19,7 +19,7 @@ from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ChunkRecord, Receipt, StateRecord, ToolCallRecord, TurnStartRecord
 from pilotfish.engine.live import Live
 from pilotfish.engine.ports import Told
-from pilotfish.errors import BadRequest, PilotfishError
+from pilotfish.errors import BadRequest, PilotfishError, StorageError
 from pilotfish.lsp import commands, views
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.framing import as_object, as_objects
@@ -220,8 +220,12 @@ class Plain:
             "instruction files, asking you as its mode says."
         )
         chosen = await self._choice(message, (TRUST, READ_ONLY))
-        if chosen is not None:
+        if chosen is None:
+            return
+        try:
             self._live.book.trust(folder, chosen == TRUST)
+        except StorageError as error:
+            self._message(WARNING, f"{error} Your answer holds until the editor is closed. {error.remedy}")
 
     # -- what the client shows ------------------------------------------------------------------------------------
 
