@@ -121,3 +121,17 @@ async def test_an_unknown_session_is_a_clear_error(tmp_path: Path) -> None:
     async with connected(tmp_path) as (agent, _, _, _):
         with pytest.raises(acp.RequestError, match="no session"):
             await agent.prompt(session_id="nonsense", prompt=[acp.text_block("hi")])
+
+
+async def test_a_session_is_not_made_where_there_is_no_folder(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (agent, _, _, _):
+        for cwd in (str(tmp_path / "gone"), "work"):
+            with pytest.raises(acp.RequestError, match="Invalid params"):
+                await agent.new_session(cwd=cwd, mcp_servers=[])
+
+
+async def test_trust_holds_though_it_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("broken = = ")
+    async with connected(tmp_path, call("bash", command="touch made"), say("done")) as (agent, _, _, session):
+        assert (await agent.prompt(session_id=session, prompt=[acp.text_block("go")])).stop_reason == "end_turn"
+        assert (tmp_path / "work" / "made").exists()

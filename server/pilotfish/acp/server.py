@@ -17,7 +17,7 @@ from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
 from pilotfish.engine.ports import Answer, OptionId, Question, Told
-from pilotfish.errors import BadRequest, PilotfishError, UnknownSession
+from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.port import Editor, NoEditor
@@ -105,9 +105,8 @@ class AcpFace:
                 for index, option in enumerate(options)
             ],
         )
-        if isinstance(answer.outcome, schema.AllowedOutcome) and answer.outcome.option_id.isdecimal():
-            return options[int(answer.outcome.option_id)]
-        return None
+        offered = {str(index): option for index, option in enumerate(options)}
+        return offered.get(answer.outcome.option_id) if isinstance(answer.outcome, schema.AllowedOutcome) else None
 
     async def _ask(self, question: Question) -> None:
         if self.client is None or self.live is None:
@@ -173,7 +172,7 @@ class PilotfishAgent:
 
     async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
         with _errors():
-            session = await self.live.new(_folder(cwd))
+            session = await self.live.new(await asyncio.to_thread(_folder, cwd))
         return schema.NewSessionResponse(session_id=session.id, modes=words.modes(session.mode))
 
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
@@ -223,12 +222,15 @@ class PilotfishAgent:
         self._asked.add(folder)
         answer = await self.face.choose(session_id, f"Trust {visible(folder)}?", ["Trust this folder", "Read only"])
         if answer is not None:
-            self.live.book.trust(Path(folder), answer == "Trust this folder")
+            with contextlib.suppress(StorageError):  # it holds in this process all the same
+                self.live.book.trust(Path(folder), answer == "Trust this folder")
 
 
 def _folder(cwd: str) -> str:
     if not Path(cwd).is_absolute():
         raise BadRequest("cwd: it must be an absolute path", field="cwd")
+    if not Path(cwd).is_dir():
+        raise BadRequest(f"cwd: there is no folder {cwd}", field="cwd")
     return cwd
 
 
