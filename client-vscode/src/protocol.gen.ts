@@ -17,7 +17,7 @@ export type OptionId = "allow_once" | "allow_session" | "allow_always" | "reject
 
 export type Change = "created" | "edited" | "deleted" | "renamed";
 
-export type FailureKind = "rate_limit" | "overloaded" | "authentication" | "credit" | "network" | "stalled" | "bad_request" | "context" | "empty" | "configuration" | "storage" | "internal";
+export type FailureKind = "rate_limit" | "overloaded" | "authentication" | "credit" | "network" | "stalled" | "bad_request" | "context" | "empty" | "configuration" | "storage" | "restarted" | "internal";
 
 /** Nothing to say. */
 export interface Empty {
@@ -273,6 +273,8 @@ export interface Notice {
   remedy?: string;
   /** seconds until the provider is asked again; `session/retry` asks at once */
   retryAfter?: number;
+  /** what went wrong, if something did: what helps a turn that fails of it helps here */
+  cause?: FailureKind;
 }
 
 /** The session's own fields changed (title, model, mode …). */
@@ -368,6 +370,8 @@ export interface NoticeItem {
   level: "info" | "warning" | "error";
   message: string;
   remedy?: string;
+  /** what went wrong, if something did */
+  cause?: FailureKind;
 }
 
 /** History before this was summarised. */
@@ -777,6 +781,8 @@ export interface Model {
   reason?: string;
   contextWindow?: number;
   price?: Price;
+  /** whether it takes images; absent: nobody says */
+  images?: boolean;
 }
 
 /** What is available, and why the rest is not. */

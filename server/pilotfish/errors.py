@@ -34,6 +34,7 @@ FailureKind = Literal[
     "empty",
     "configuration",
     "storage",
+    "restarted",
     "internal",
 ]
 

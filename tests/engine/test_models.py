@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +297,12 @@ async def listed(settings: Settings, secrets: Mapping[str, str]) -> dict[str, mo
 async def test_the_demo_comes_first_and_those_without_a_key_say_why() -> None:
     found = await models.available(Settings(), {"anthropic": KEY})
     assert found[0] == models.Available(
-        id="demo", label="Demo (scripted, no key needed)", provider="demo", available=True, context_window=128_000
+        id="demo",
+        label="Demo (scripted, no key needed)",
+        provider="demo",
+        available=True,
+        context_window=128_000,
+        images=False,
     )
     mine = [model for model in found if model.provider == "Anthropic"]
     others = [model for model in found if model.provider == "OpenAI"]
@@ -339,6 +347,73 @@ async def test_servers_on_loopback_are_found_with_their_windows(
         assert f"{prefix}:nomic-embed-text" not in found
         if window is not None:
             assert models.resolve(model.id, Settings(model=model.id), {}).context_window == window
+
+
+@asynccontextmanager
+async def answering(answers: Mapping[str, object]) -> AsyncGenerator[str]:
+    """A server that knows these paths and no other; its address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+        asked = head.split()[1] + (await reader.readexactly(int(length[1]))).decode() if length else head.split()[1]
+        found = answers.get(asked.replace(" ", ""))
+        body = json.dumps(found if found is not None else {"error": "not found"}).encode()
+        status = b"200 OK" if found is not None else b"404 Not Found"
+        writer.write(b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body))
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "beside", "told"),
+    [
+        ("ollama", {'/api/show{"model":"seer"}': {"capabilities": ["completion", "vision"]}}, (None, True)),
+        ("ollama", {'/api/show{"model":"seer"}': {"capabilities": ["completion", "tools"]}}, (None, False)),
+        ("ollama", {'/api/show{"model":"seer"}': {"license": "MIT"}}, (None, None)),
+        ("ollama", {'/api/show{"model":"seer"}': ["?"]}, (None, None)),
+        ("lmstudio", {"/api/v0/models": {"data": [{"id": "seer", "type": "vlm", "max_context_length": 9}]}}, (9, True)),
+        ("lmstudio", {"/api/v0/models": {"data": [{"id": "seer", "type": "llm"}]}}, (None, False)),
+        ("lmstudio", {"/api/v0/models": {"data": [{"id": "seer"}]}}, (None, None)),
+        ("llamacpp", {"/props": {"modalities": {"vision": True}}}, (None, True)),
+        (
+            "llamacpp",
+            {"/props": {"modalities": {"vision": False}, "default_generation_settings": {"n_ctx": 7}}},
+            (7, False),
+        ),
+        ("llamacpp", {"/props": {"default_generation_settings": {"n_ctx": 7}}}, (7, None)),
+        ("vllm", {}, (None, None)),
+    ],
+)
+async def test_a_server_says_whether_its_models_take_images_or_nobody_does(
+    prefix: str, beside: dict[str, object], told: tuple[int | None, bool | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with answering({"/v1/models": {"data": [{"id": "seer"}]}, **beside}) as address:
+        monkeypatch.setenv(f"{prefix.upper()}_BASE_URL", address)
+        model = (await listed(Settings(), {}))[f"{prefix}:seer"]
+    assert (model.context_window, model.images) == told
+
+
+@pytest.mark.parametrize(
+    ("entry", "images"),
+    [
+        ({"architecture": {"input_modalities": ["text", "image"]}}, True),
+        ({"architecture": {"input_modalities": ["text"]}}, False),
+        ({"architecture": {"modality": "text->text"}}, None),
+        ({"architecture": None}, None),
+    ],
+)
+async def test_what_a_list_at_the_base_url_says_of_images(entry: dict[str, object], images: bool | None) -> None:
+    async with answering({"/v1/models": {"data": [{"id": "seer", **entry}]}}) as address:
+        found = await listed(Settings(model="seer", base_url=address), {})
+    assert found["seer"].images is images
+
+
+async def test_no_hosted_model_is_said_to_take_images_or_not() -> None:
+    found = await models.available(Settings(), {"openai": KEY, "anthropic": KEY})
+    assert {model.images for model in found if model.provider in ("OpenAI", "Anthropic")} == {None}
 
 
 async def test_models_at_the_base_url_are_listed_with_its_key() -> None:

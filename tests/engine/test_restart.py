@@ -58,6 +58,7 @@ async def test_text_shown_before_a_crash_is_there_after_it(tmp_path: Path) -> No
             assert end.stop_reason == "failed"
             assert end.error is not None
             assert end.error.message == "Pilotfish restarted; the last step may be incomplete."
+            assert end.error.kind == "restarted"
             assert loaded.last_seq > turn.told[-1].seq
             assert (await after.prompt("continue")).stop_reason == "end_turn"
             assert "half a sen" in str(turn.provider.requests[-1].body)

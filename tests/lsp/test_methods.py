@@ -204,6 +204,7 @@ async def test_a_provider_that_is_waited_for_is_asked_at_once_on_request(rig: Ri
     notice = (await rig.client.told("notice", session)).update
     assert isinstance(notice, wire.Notice)
     assert (notice.retry_after, notice.message.rpartition(". ")[2]) == (50, "Retrying in 50 s.")
+    assert notice.cause == "rate_limit"
     assert await rig.client.request("pilotfish/session/retry", {"sessionId": session}) == {}
     assert (await asyncio.wait_for(turn, 30)).stop_reason == "end_turn"
 
@@ -580,7 +581,7 @@ async def test_models_are_listed_with_the_reason_they_are_not_available(rig: Rig
     listed = wire.ModelListResult.model_validate(await rig.client.request("pilotfish/model/list", {}))
     assert listed.current == "openai-chat:scripted"
     assert all(model.available or model.reason for model in listed.models)
-    assert "demo" in [model.id for model in listed.models]
+    assert [(model.id, model.images) for model in listed.models if model.id == "demo"] == [("demo", False)]
 
 
 async def test_a_secret_is_taken_and_never_told(rig: Rig):

@@ -114,8 +114,10 @@ TOLD: list[tuple[records.Record, dict[str, Any] | None]] = [
         {"kind": "usage", "usage": USAGE_JSON, "contextUsed": 10, "contextWindow": 20},
     ),
     (
-        records.NoticeRecord(turn_id="t", level="info", message="m", timestamp=1.0, remedy="r", retry_after=2.5),
-        {"kind": "notice", "level": "info", "message": "m", "remedy": "r", "retryAfter": 2.5},
+        records.NoticeRecord(
+            turn_id="t", level="info", message="m", timestamp=1.0, remedy="r", retry_after=2.5, cause="network"
+        ),
+        {"kind": "notice", "level": "info", "message": "m", "remedy": "r", "retryAfter": 2.5, "cause": "network"},
     ),
     (
         records.SessionRecord(turn_id="", title="", model="m", mode="ask"),
@@ -143,8 +145,8 @@ ITEMS: list[tuple[items.Item, dict[str, Any]]] = [
     (items.CallItem(id="i", turn_id="t", seq=1, call=CALL), {"kind": "tool_call", "call": CALL_JSON}),
     (items.PlanItem(id="i", turn_id="t", seq=1, entries=(ENTRY,)), {"kind": "plan", "entries": [ENTRY_JSON]}),
     (
-        items.NoticeItem(id="i", turn_id="t", seq=1, level="error", message="m", remedy="r"),
-        {"kind": "notice", "level": "error", "message": "m", "remedy": "r"},
+        items.NoticeItem(id="i", turn_id="t", seq=1, level="error", message="m", remedy="r", cause="storage"),
+        {"kind": "notice", "level": "error", "message": "m", "remedy": "r", "cause": "storage"},
     ),
     (
         items.CompactionItem(id="i", turn_id="t", seq=1, before=9, after=3, summary="s"),

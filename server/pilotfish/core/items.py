@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pilotfish.core.messages import CanonicalToolCall
 from pilotfish.core.records import Failure, PlanEntry, Receipt, StopReason, Usage
+from pilotfish.errors import FailureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class NoticeItem(_Item):
     level: Literal["info", "warning", "error"]
     message: str
     remedy: str | None = None
+    cause: FailureKind | None = None
     kind: Literal["notice"] = "notice"
 
 

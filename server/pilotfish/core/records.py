@@ -240,6 +240,8 @@ class NoticeRecord:
     remedy: str | None = None
     retry_after: float | None = None
     """seconds until it is tried again"""
+    cause: FailureKind | None = None
+    """what went wrong, if something did"""
     type: Literal["notice"] = "notice"
 
 

@@ -162,6 +162,7 @@ class _Transcript:
                         level=record.level,
                         message=record.message,
                         remedy=record.remedy,
+                        cause=record.cause,
                     )
                 )
             case CompactionRecord():

@@ -74,7 +74,8 @@ async def attempt(turn: RequestOrchestrator) -> StopReason:
         except UnexpectedModelBehavior as problem:
             recording.rest(said, keep_partial=True)
             if phases.last is not None and phases.last.finish_reason == "content_filter":
-                recording.notice("warning", "The provider refused to answer.", "Word the request differently.")
+                remedy = "Word the request differently."
+                recording.notice("warning", "The provider refused to answer.", remedy, cause="bad_request")
                 return "refusal"
             raise _misbehaved(turn, problem) from problem
         except Exception as problem:

@@ -18,6 +18,7 @@ from genai_prices.types import TieredPrices
 from pydantic_ai._genai_prices import lookup_context_window
 from pydantic_ai.models import known_model_names
 
+from pilotfish.engine.abilities import NOTHING, THE_ONE, told_beside, told_in
 from pilotfish.engine.http import certificates
 from pilotfish.engine.providers import KNOWN, LOCAL, KnownProvider, LocalServer, can_be_sent, key_for
 from pilotfish.settings import Settings
@@ -50,6 +51,8 @@ class Available:
     reason: str | None = None
     context_window: int | None = None
     price: Price | None = None
+    images: bool | None = None
+    """whether it takes images; None: nobody says"""
 
 
 DEMO = Available(
@@ -58,6 +61,7 @@ DEMO = Available(
     provider="demo",
     available=True,
     context_window=128_000,
+    images=False,
 )
 
 
@@ -206,46 +210,23 @@ async def _ask(client: httpx2.AsyncClient, server: LocalServer, address: str) ->
         return []
     if answer.status_code != 200 or not isinstance(data, list):
         return []
-    windows = await _windows(client, server, address)
+    entries = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", data)[:50] if isinstance(entry, dict)]
+    named = {name: entry for entry in entries if (name := str(entry.get("id", ""))) and "embed" not in name.lower()}
+    beside = await told_beside(client, server, address, tuple(named))
     out: list[Available] = []
-    for entry in cast("list[Any]", data)[:50]:
-        name = str(cast("dict[str, Any]", entry).get("id", "")) if isinstance(entry, dict) else ""
-        if not name or "embed" in name.lower():
-            continue
-        window = windows.get(name) or _window_in(cast("dict[str, Any]", entry)) or windows.get("")
+    for name, entry in named.items():
+        told = beside.get(name, NOTHING).or_else(told_in(entry)).or_else(beside.get(THE_ONE, NOTHING))
         model_id = f"{server.prefix}:{name}" if server.prefix else name
-        if window is not None:
-            _WINDOWS[model_id] = window
-        label = f"{name} ({server.label})" if server.prefix else name
-        out.append(Available(id=model_id, label=label, provider=server.label, available=True, context_window=window))
+        if told.context_window is not None:
+            _WINDOWS[model_id] = told.context_window
+        out.append(
+            Available(
+                id=model_id,
+                label=f"{name} ({server.label})" if server.prefix else name,
+                provider=server.label,
+                available=True,
+                context_window=told.context_window,
+                images=told.images,
+            )
+        )
     return out
-
-
-def _window_in(entry: Mapping[str, Any]) -> int | None:
-    """What an entry of `/v1/models` says: vLLM, and llama.cpp's own field."""
-    meta = cast("Mapping[str, Any]", entry.get("meta") or {})
-    for value in (entry.get("max_model_len"), entry.get("context_length"), meta.get("n_ctx"), meta.get("n_ctx_train")):
-        if isinstance(value, int) and value > 0:
-            return value
-    return None
-
-
-async def _windows(client: httpx2.AsyncClient, server: LocalServer, address: str) -> dict[str, int]:
-    """What servers tell of windows beside the list: LM Studio per model, llama.cpp of the one it runs (named "")."""
-    root = address.rstrip("/").removesuffix("/v1")
-    try:
-        match server.prefix:
-            case "lmstudio":
-                entries = cast("list[dict[str, Any]]", (await client.get(f"{root}/api/v0/models")).json()["data"])
-                return {
-                    str(entry["id"]): int(entry.get("loaded_context_length") or entry["max_context_length"])
-                    for entry in entries
-                    if entry.get("loaded_context_length") or entry.get("max_context_length")
-                }
-            case "llamacpp":
-                props = (await client.get(f"{root}/props")).json()
-                return {"": int(props["default_generation_settings"]["n_ctx"])}
-            case _:
-                return {}
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError, AttributeError):
-        return {}

@@ -203,7 +203,7 @@ class RequestOrchestrator:
                 if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
                     raise
                 said = f"{problem} Retrying in {wait:.0f} s."
-                self.recording.notice("warning", said, problem.remedy, retry_after=round(wait, 1))
+                self.recording.notice("warning", said, problem.remedy, cause=problem.kind, retry_after=round(wait, 1))
                 self.registry.close_open("the provider's answer broke off")
                 if not await self.stop.pause(wait):
                     return "cancelled"

@@ -23,6 +23,7 @@ from pilotfish.engine.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.recovery import partial_messages
 from pilotfish.engine.sending import Sending
 from pilotfish.engine.steering import Steering
+from pilotfish.errors import FailureKind
 from pilotfish.settings import Settings
 from pilotfish.workspace.changes import FileChange
 
@@ -135,6 +136,7 @@ class Recording:
         message: str,
         remedy: str | None = None,
         *,
+        cause: FailureKind | None = None,
         retry_after: float | None = None,
     ) -> None:
         self._emit(
@@ -144,6 +146,7 @@ class Recording:
                 message=message,
                 remedy=remedy,
                 retry_after=retry_after,
+                cause=cause,
                 timestamp=self._clock(),
             )
         )

@@ -35,6 +35,7 @@ RESTARTED = Failure(
     message="Pilotfish restarted; the last step may be incomplete.",
     remedy="Say “continue” to go on.",
     retryable=True,
+    kind="restarted",
 )
 NOT_FORKED = "the fork was made before it ended"
 

@@ -278,9 +278,15 @@ class LiveSession:
     def _unsaved(self, error: StorageError) -> None:
         if not self._told_unsaved and self.turn is not None:
             self._told_unsaved = True
-            turn_id, now = self.turn.turn_id, self.world.clock()
             self.emit(
-                NoticeRecord(turn_id=turn_id, level="error", message=str(error), remedy=error.remedy, timestamp=now)
+                NoticeRecord(
+                    turn_id=self.turn.turn_id,
+                    level="error",
+                    message=str(error),
+                    remedy=error.remedy,
+                    cause="storage",
+                    timestamp=self.world.clock(),
+                )
             )
 
 

@@ -74,6 +74,7 @@ class SessionPorts:
                     level="warning",
                     message=notice.message,
                     remedy=notice.remedy,
+                    cause="storage",
                     timestamp=self.clock(),
                 )
             )

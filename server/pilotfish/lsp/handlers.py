@@ -208,6 +208,7 @@ class Handlers:
                     reason=model.reason,
                     context_window=model.context_window,
                     price=model.price and wire.Price(input=model.price.input, output=model.price.output),
+                    images=model.images,
                 )
                 for model in await self.live.models()
             ),

@@ -53,7 +53,11 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
             )
         case records.NoticeRecord():
             return wire.Notice(
-                level=record.level, message=record.message, remedy=record.remedy, retry_after=record.retry_after
+                level=record.level,
+                message=record.message,
+                remedy=record.remedy,
+                retry_after=record.retry_after,
+                cause=record.cause,
             )
         case records.CompactionRecord():
             return wire.Compaction(before=record.before, after=record.after, summary=record.summary)
@@ -100,6 +104,7 @@ def item(item: core_items.Item) -> wire.Item:
                 level=item.level,
                 message=item.message,
                 remedy=item.remedy,
+                cause=item.cause,
             )
         case core_items.CompactionItem():
             return wire.CompactionItem(

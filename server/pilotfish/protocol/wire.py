@@ -44,6 +44,7 @@ FailureKind = Literal[
     "empty",
     "configuration",
     "storage",
+    "restarted",
     "internal",
 ]
 
@@ -373,6 +374,8 @@ class Notice(Wire):
     remedy: str | None = None
     retry_after: float | None = None
     """seconds until the provider is asked again; `session/retry` asks at once"""
+    cause: FailureKind | None = None
+    """what went wrong, if something did: what helps a turn that fails of it helps here"""
 
 
 class SessionInfo(Wire):
@@ -477,6 +480,8 @@ class NoticeItem(ItemBase):
     level: Literal["info", "warning", "error"]
     message: str
     remedy: str | None = None
+    cause: FailureKind | None = None
+    """what went wrong, if something did"""
 
 
 class CompactionItem(ItemBase):
@@ -940,6 +945,8 @@ class Model(Wire):
     """why it is not available, and what to do"""
     context_window: int | None = None
     price: Price | None = None
+    images: bool | None = None
+    """whether it takes images; absent: nobody says"""
 
 
 class ModelListResult(Wire):
