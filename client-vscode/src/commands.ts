@@ -100,6 +100,7 @@ export async function fromView(rooms: Rooms, message: FromView): Promise<void> {
   switch (message.type) {
     case 'command':
       if (message.command === 'attachPick') await attachPick(rooms);
+      else if (message.command === 'setKey') await rooms.models.updateKey();
       else await vscode.commands.executeCommand(VIEW_COMMANDS[message.command]);
       return;
     case 'amend':

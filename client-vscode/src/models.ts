@@ -37,6 +37,7 @@ export class Models {
       available: model?.available ?? true,
       demo: id === DEMO,
       ...(model?.reason !== undefined && { reason: model.reason }),
+      ...(model?.images !== undefined && { seesImages: model.images }),
     });
   }
 
@@ -129,6 +130,14 @@ export class Models {
     await this.refresh();
   }
 
+  /** Of the provider whose model is in use: it did not take the key it was asked with. */
+  async updateKey(): Promise<void> {
+    const { models, current } = await this.connection.request('pilotfish/model/list', {});
+    const inUse = this.chat.session?.model ?? current;
+    const provider = models.find((model) => model.id === inUse)?.provider ?? inUse.split(':', 1)[0];
+    await this.setKey(provider === DEMO ? undefined : provider);
+  }
+
   private async pickProvider(): Promise<string | undefined> {
     const { models } = await this.connection.request('pilotfish/model/list', {});
     const providers = [...new Set(models.map((model) => model.provider))].filter((provider) => provider !== DEMO);
@@ -143,6 +152,7 @@ export class Models {
       !model.label.includes(`(${model.provider})`) && model.provider,
       model.contextWindow && count(model.contextWindow),
       model.price && `$${model.price.input}/$${model.price.output}`,
+      model.images === false && model.id !== DEMO && vscode.l10n.t('no images'),
       model.id === inUse && vscode.l10n.t('in use'),
     ].filter(Boolean);
     const icon = model.id === inUse ? '$(check) ' : model.available ? '' : '$(key) ';
@@ -177,6 +187,8 @@ export class Models {
         model,
       });
       this.chat.noted(session);
+      // A turn that waits for the next try at another model need not: this one is asked now.
+      if (session.busy) await this.connection.request('pilotfish/session/retry', { sessionId: session.id });
     }
     await this.refresh();
   }

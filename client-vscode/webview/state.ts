@@ -6,6 +6,7 @@ import type {
   CompactionItem,
   ContentBlock,
   Failure,
+  FailureKind,
   Mode,
   NoticeItem,
   PlanEntry,
@@ -77,8 +78,8 @@ export interface Turn {
   step?: number;
   files: readonly ChangedFile[];
   plan: readonly PlanEntry[];
-  /** when the server asks the provider again; it waits until then */
-  retryAt?: number;
+  /** when the server asks the provider again, and what went wrong; it waits until then */
+  retry?: { at: number; cause?: FailureKind };
   usage?: Usage;
   end?: TurnEnd;
   undo: 'none' | 'undoing' | 'undone' | 'redoing';

@@ -96,7 +96,9 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       const { retryAfter, ...notice } = update;
       return inTurn(state, turnId, (turn) => ({
         ...goingOn(turn),
-        ...(retryAfter !== undefined && { retryAt: at + retryAfter * 1000 }),
+        ...(retryAfter !== undefined && {
+          retry: { at: at + retryAfter * 1000, ...(notice.cause && { cause: notice.cause }) },
+        }),
         entries: [...turn.entries, { ...notice, id: `notice.${params.seq}`, turnId, seq: params.seq }],
       }));
     }
@@ -135,8 +137,8 @@ export function mergeFile(files: readonly ChangedFile[], change: ChangedFile): r
 
 /** It waits for no next try, or no more. */
 export function goingOn(turn: Turn): Turn {
-  if (turn.retryAt === undefined) return turn;
-  const { retryAt: _, ...rest } = turn;
+  if (turn.retry === undefined) return turn;
+  const { retry: _, ...rest } = turn;
   return rest;
 }
 

@@ -396,6 +396,7 @@ export const SCENES: Record<string, readonly ToView[]> = {
         message: 'The provider’s rate limit is reached. Retrying in 30 s.',
         remedy: 'Wait a little, or use another model.',
         retryAfter: 30,
+        cause: 'rate_limit',
       },
     ]),
   ],

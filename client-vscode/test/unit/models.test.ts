@@ -3,12 +3,13 @@ import type { ExtensionContext } from 'vscode';
 import type { Chat } from '../../src/chat.ts';
 import { Connection, type Transport } from '../../src/connection.ts';
 import { Models } from '../../src/models.ts';
+import type { ModelState } from '../../webview/messages.ts';
 import { input, picked, settings } from './support/vscode.ts';
 
 const MODELS = [
   { id: 'demo', label: 'Demo', provider: 'demo', available: true },
   { id: 'anthropic:claude-x', label: 'claude-x', provider: 'anthropic', available: false, reason: 'No key.' },
-  { id: 'ollama:qwen3', label: 'qwen3', provider: 'ollama', available: true },
+  { id: 'ollama:qwen3', label: 'qwen3', provider: 'Ollama', available: true, images: false },
   {
     id: 'openai:gpt-x',
     label: 'gpt-x',
@@ -19,12 +20,12 @@ const MODELS = [
   },
 ];
 
-function rig() {
+function rig(session: { id: string; model: string; busy: boolean } | null = null) {
   const sent: [string, unknown][] = [];
   const transport: Transport = {
     sendRequest: async (method, params) => {
       if (method !== 'pilotfish/model/list') sent.push([method, params]);
-      return method === 'pilotfish/model/list' ? { models: MODELS, current: 'demo' } : { session: { id: 's1' } };
+      return method === 'pilotfish/model/list' ? { models: MODELS, current: 'demo' } : { session };
     },
     sendNotification: async () => {},
     onRequest: () => ({ dispose: () => {} }),
@@ -45,8 +46,9 @@ function rig() {
       update: async (name: string, value: unknown) => void state.set(name, value),
     },
   } as unknown as ExtensionContext;
-  const chat = { session: null, setModel: () => {} } as unknown as Chat;
-  return { models: new Models(context, connection, chat), sent, secrets, state };
+  const shown: ModelState[] = [];
+  const chat = { session, setModel: (model: ModelState) => shown.push(model), noted: () => {} } as unknown as Chat;
+  return { models: new Models(context, connection, chat), sent, secrets, state, shown };
 }
 
 beforeEach(() => {
@@ -87,6 +89,20 @@ describe('a key', () => {
     expect(sent).toEqual([]);
   });
 
+  it('that was rejected is asked for by the provider whose model is in use', async () => {
+    const { models, secrets } = rig({ id: 's1', model: 'openai:gpt-x', busy: false });
+    input.next = 'sk-new';
+    await models.updateKey();
+    expect([...secrets]).toEqual([['pilotfish.key.OpenAI', 'sk-new']]);
+  });
+
+  it('that was rejected by a provider no list has is asked for by the name in the model', async () => {
+    const { models, secrets } = rig({ id: 's1', model: 'groq:llama', busy: false });
+    input.next = 'sk-new';
+    await models.updateKey();
+    expect([...secrets]).toEqual([['pilotfish.key.groq', 'sk-new']]);
+  });
+
   it('that is not given after all changes nothing', async () => {
     const { models, sent, secrets } = rig();
     await models.setKey('anthropic');
@@ -116,6 +132,12 @@ describe('the list of models', () => {
     expect(picked.offered.map(({ description }) => description)).toContain('OpenAI · 200k · $2.5/$15');
   });
 
+  it('says which model takes no images, where that is known', async () => {
+    const { models } = rig();
+    await models.select();
+    expect(picked.offered.map(({ description }) => description)).toContain('Ollama · no images');
+  });
+
   it('asks for the key of a model that needs one, and then uses it from now on', async () => {
     const { models, secrets } = rig();
     picked.next = (items) => items.find(({ label }) => label.includes('claude-x'));
@@ -123,5 +145,27 @@ describe('the list of models', () => {
     await models.select();
     expect(secrets.get('pilotfish.key.anthropic')).toBe('sk-secret');
     expect(settings.model).toBe('anthropic:claude-x');
+  });
+});
+
+describe('the model in use', () => {
+  it.each([
+    ['ollama:qwen3', { seesImages: false }],
+    ['openai:gpt-x', {}],
+  ])('%s is shown with what is known of its eyes', async (model, known) => {
+    const { models, shown } = rig({ id: 's1', model, busy: false });
+    await models.refresh();
+    const label = model.split(':')[1];
+    expect(shown).toEqual([{ current: model, label, available: true, demo: false, ...known }]);
+  });
+
+  it.each([
+    [true, [['pilotfish/session/retry', { sessionId: 's1' }]]],
+    [false, []],
+  ])('is asked at once when it is another, and a turn waits: %s', async (busy, asked) => {
+    const { models, sent } = rig({ id: 's1', model: 'demo', busy });
+    picked.next = (items) => items.find(({ label }) => label === 'gpt-x');
+    await models.select();
+    expect(sent).toEqual([['pilotfish/session/configure', { sessionId: 's1', model: 'openai:gpt-x' }], ...asked]);
   });
 });

@@ -87,14 +87,13 @@ describe('updates recorded from the real server', () => {
 });
 
 describe('a provider that is asked again', () => {
-  const notice: Update = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 18 s.', retryAfter: 18 };
+  const said = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 18 s.', cause: 'overloaded' } as const;
+  const notice: Update = { ...said, retryAfter: 18 };
   const waits = run(OPEN, updates([STARTED, notice]));
 
   it('is waited for until the moment the server named, and the notice reads as it does when loaded', () => {
-    expect(waits.turns[0]?.retryAt).toBe(AT + 18_000);
-    expect(waits.turns[0]?.entries).toEqual([
-      { kind: 'notice', id: 'notice.2', turnId: 't1', seq: 2, level: 'warning', message: 'Busy. Retrying in 18 s.' },
-    ]);
+    expect(waits.turns[0]?.retry).toEqual({ at: AT + 18_000, cause: 'overloaded' });
+    expect(waits.turns[0]?.entries).toEqual([{ ...said, id: 'notice.2', turnId: 't1', seq: 2 }]);
   });
 
   it.each<[string, ToView | Local]>([
@@ -103,7 +102,7 @@ describe('a provider that is asked again', () => {
     ['it is asked', updates([{ kind: 'state', state: 'assistant', iteration: 1 }], 3)],
     ['the turn ends', updates([ENDED], 3)],
   ])('is waited for no more when %s', (_, action) => {
-    expect(reduce(waits, action).turns[0]).not.toHaveProperty('retryAt');
+    expect(reduce(waits, action).turns[0]).not.toHaveProperty('retry');
   });
 });
 

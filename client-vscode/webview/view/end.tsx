@@ -3,10 +3,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import { carryOn, resend, retryNow, stop, undo } from '../actions.ts';
 import { l10n } from '../l10n.ts';
+import { remediesWhileWaiting } from '../remedies.ts';
 import type { Call, Turn, TurnEnd } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
 import { count, duration, files, money, promptText, sentence, withoutPath } from '../words.ts';
-import { FailureBox } from './notice.tsx';
+import { FailureBox, Remedies } from './notice.tsx';
 import { Button, Icon, Lines, memo, Path, Toolbar } from './parts.tsx';
 
 /** After this long without a sign of life the user is asked whether to go on waiting, in ms. */
@@ -58,7 +59,7 @@ function Working({ turn }: { turn: Turn }) {
       </div>
     );
   }
-  if (turn.retryAt !== undefined && turn.retryAt > now) return <Retrying turn={turn} inMs={turn.retryAt - now} />;
+  if (turn.retry && turn.retry.at > now) return <Retrying turn={turn} {...turn.retry} now={now} />;
   const silent = !waiting && running.length === 0 && now - state.heard > SILENT;
   if (silent) {
     const spent = now - state.heard;
@@ -87,12 +88,13 @@ function Working({ turn }: { turn: Turn }) {
 }
 
 /** Why, the notice above says. */
-function Retrying({ turn, inMs }: { turn: Turn; inMs: number }) {
+function Retrying({ turn, at, cause, now }: { turn: Turn; now: number } & NonNullable<Turn['retry']>) {
   return (
     <div class="working retrying">
       <Icon name="history" />
-      <span class="time">{l10n.t('Retrying in {0}', duration(inMs))}</span>
+      <span class="time">{l10n.t('Retrying in {0}', duration(at - now))}</span>
       <Button onPress={() => retryNow(turn.id)}>{l10n.t('Retry now')}</Button>
+      {cause && <Remedies all={remediesWhileWaiting(cause)} kind={cause} turnKey={turn.key} />}
     </div>
   );
 }

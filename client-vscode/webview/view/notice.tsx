@@ -1,37 +1,39 @@
-/** Something the user should know, with the remedy as a button where there is one. */
+/** Something the user should know, with the remedies as buttons where there are some. */
 
-import type { Failure } from '../../src/protocol.gen.ts';
-import { resend, summarise } from '../actions.ts';
+import type { Failure, FailureKind } from '../../src/protocol.gen.ts';
+import { carryOn, resend, summarise, toggle } from '../actions.ts';
 import { l10n } from '../l10n.ts';
-import type { ViewCommand } from '../messages.ts';
+import { headline, type Remedy, remediesOf, remediesOfNotice, remedyWords } from '../remedies.ts';
 import type { Turn } from '../state.ts';
-import { post } from '../store.ts';
+import { post, state as store } from '../store.ts';
 import { duration } from '../words.ts';
 import { Button, Icon, memo } from './parts.tsx';
 
-export const NoticeRow = memo(
-  ({
-    level,
-    message,
-    remedy,
-  }: {
-    level: 'info' | 'warning' | 'error';
-    message: string;
-    remedy: string | undefined;
-  }) => (
-    <div class={`notice ${level}`} role={level === 'error' ? 'alert' : 'note'}>
-      <Icon name={level === 'info' ? 'info' : level} />
-      <div>
-        <span>{message}</span>
-        {remedy && <span class="remedy">{remedy}</span>}
-      </div>
+interface NoticeProps {
+  level: 'info' | 'warning' | 'error';
+  message: string;
+  remedy: string | undefined;
+  cause: FailureKind | undefined;
+  turnKey: string;
+  /** the newest turn: what helps can still be done */
+  last: boolean;
+}
+
+export const NoticeRow = memo(({ level, message, remedy, cause, turnKey, last }: NoticeProps) => (
+  <div class={`notice ${level}`} role={level === 'error' ? 'alert' : 'note'}>
+    <Icon name={level === 'info' ? 'info' : level} />
+    <div>
+      <span>{message}</span>
+      {remedy && <span class="remedy">{remedy}</span>}
+      {last && cause && <Remedies all={remediesOfNotice(cause)} kind={cause} turnKey={turnKey} />}
     </div>
-  ),
-);
+  </div>
+));
 
 /** Why a turn failed in a few words, what the user can do as buttons, and the provider's own words on demand. */
 export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Turn; last: boolean }) {
-  const known = headline(failure);
+  const wait = failure.retryAfter === undefined ? undefined : duration(failure.retryAfter * 1000);
+  const known = headline(failure.kind, wait);
   return (
     <div class="notice error boxed" role="alert">
       <Icon name="error" />
@@ -39,25 +41,9 @@ export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Tu
         <span>{known ?? failure.message}</span>
         {known === undefined && <span class="remedy">{failure.remedy}</span>}
         {last && (
-          <div class="card-buttons">
-            {retries(failure) && (
-              <Button kind="primary" onPress={() => resend(turn.prompt)}>
-                {failure.kind === 'rate_limit' ? l10n.t('Retry now') : l10n.t('Retry')}
-              </Button>
-            )}
-            {failure.kind === 'context' && (
-              <Button kind="primary" onPress={summarise}>
-                {l10n.t('Summarise')}
-              </Button>
-            )}
-            {remedies(failure).map(({ label, command }) => (
-              <Button key={command} onPress={() => post({ type: 'command', command })}>
-                {label}
-              </Button>
-            ))}
-          </div>
+          <Remedies all={remediesOf(failure.kind)} kind={failure.kind} turnKey={turn.key} prompt={turn.prompt} />
         )}
-        {known !== undefined && (
+        {known !== undefined && known !== failure.message && (
           <details class="failure-details" aria-label={l10n.t('Details')}>
             <summary>{l10n.t('Details')}</summary>
             <p>{failure.message}</p>
@@ -69,59 +55,49 @@ export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Tu
   );
 }
 
-/** undefined: the server's own message says it best. */
-function headline(failure: Failure): string | undefined {
-  switch (failure.kind) {
-    case 'authentication':
-      return l10n.t('Provider rejected the key.');
-    case 'rate_limit':
-      return failure.retryAfter === undefined
-        ? l10n.t('Rate limited.')
-        : l10n.t('Rate limited. It can be tried again in {0}.', duration(failure.retryAfter * 1000));
-    case 'network':
-      return l10n.t("Can't reach the provider. Your prompt is kept.");
-    case 'context':
-      return l10n.t('Conversation too long.');
-    case 'credit':
-      return l10n.t('Provider reports no credit.');
-    case 'overloaded':
-      return l10n.t('The provider is overloaded.');
-    default:
-      return undefined;
-  }
+interface RemediesProps {
+  all: readonly Remedy[];
+  kind: FailureKind;
+  turnKey: string;
+  /** what to retry */
+  prompt?: Turn['prompt'];
 }
 
-function retries(failure: Failure): boolean {
+/** The first of a failed turn is what one would press. */
+export function Remedies({ all, kind, turnKey, prompt }: RemediesProps) {
+  // Not twice: after a crash the banner goes on.
+  const shown = all.filter((one) => one !== 'continue' || !store.value.crashed);
+  if (shown.length === 0) return null;
   return (
-    failure.retryable || ['network', 'stalled', 'rate_limit', 'overloaded', 'empty', 'internal'].includes(failure.kind)
+    <div class="card-buttons">
+      {shown.map((one, index) => (
+        <Button
+          key={one}
+          kind={prompt && index === 0 ? 'primary' : 'secondary'}
+          onPress={() => help(one, turnKey, prompt)}
+        >
+          {remedyWords(one, kind)}
+        </Button>
+      ))}
+    </div>
   );
 }
 
-function remedies(failure: Failure): readonly { label: string; command: ViewCommand }[] {
-  const another = { label: l10n.t('Switch model'), command: 'selectModel' } as const;
-  switch (failure.kind) {
-    case 'authentication':
-      return [{ label: l10n.t('Update key'), command: 'setKey' }, another];
-    case 'configuration':
-      return [
-        { label: l10n.t('Connect a model'), command: 'selectModel' },
-        { label: l10n.t('Settings'), command: 'settings' },
-      ];
-    case 'rate_limit':
-    case 'overloaded':
-    case 'credit':
-    case 'bad_request':
-      return [another];
-    case 'context':
-      return [{ label: l10n.t('New session'), command: 'newSession' }, another];
-    case 'storage':
-    case 'internal':
-      return [{ label: l10n.t('Show log'), command: 'showLog' }];
-    case 'network':
-    case 'stalled':
-    case 'empty':
-      return [];
+function help(remedy: Remedy, turnKey: string, prompt: Turn['prompt'] | undefined): void {
+  switch (remedy) {
+    case 'retry':
+      if (prompt) resend(prompt);
+      return;
+    case 'continue':
+      carryOn();
+      return;
+    case 'editPrompt':
+      toggle(`${turnKey}/edit`, true);
+      return;
+    case 'summarise':
+      summarise();
+      return;
     default:
-      return failure.kind satisfies never;
+      post({ type: 'command', command: remedy });
   }
 }

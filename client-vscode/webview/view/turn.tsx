@@ -94,7 +94,13 @@ function RowView({ row, around, last }: { row: Row; around: Around; last: boolea
     case 'entry':
       return (
         <div class="row-slot" data-row={row.key}>
-          <EntryRow entry={row.entry} live={row.last && row.turn.status === 'running'} toggled={toggles[row.key]} />
+          <EntryRow
+            entry={row.entry}
+            live={row.last && row.turn.status === 'running'}
+            toggled={toggles[row.key]}
+            turnKey={row.turn.key}
+            lastTurn={last}
+          />
         </div>
       );
     case 'end':
@@ -131,10 +137,14 @@ const EntryRow = memo(
     entry,
     live,
     toggled,
+    turnKey,
+    lastTurn,
   }: {
     entry: Exclude<Entry, { kind: 'tool_call' }>;
     live: boolean;
     toggled: boolean | undefined;
+    turnKey: string;
+    lastTurn: boolean;
   }) => {
     switch (entry.kind) {
       case 'message':
@@ -151,7 +161,16 @@ const EntryRow = memo(
           </div>
         );
       case 'notice':
-        return <NoticeRow level={entry.level} message={entry.message} remedy={entry.remedy} />;
+        return (
+          <NoticeRow
+            level={entry.level}
+            message={entry.message}
+            remedy={entry.remedy}
+            cause={entry.cause}
+            turnKey={turnKey}
+            last={lastTurn}
+          />
+        );
       case 'compaction':
         return (
           <details class="compaction" aria-label={l10n.t('Summary')}>
