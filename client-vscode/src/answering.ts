@@ -23,10 +23,17 @@ export async function showFirst(rooms: Rooms): Promise<void> {
   else await showQuestion(rooms, approvals.open[0]?.approvalId);
 }
 
+/** The card of the first question that waits in another session than the one in view. */
+export async function showElsewhere(rooms: Rooms): Promise<void> {
+  const { approvals, chat } = rooms;
+  const elsewhere = approvals.open.find((request) => request.sessionId !== chat.session?.id);
+  await showQuestion(rooms, elsewhere?.approvalId);
+}
+
 /** A chord answers only what can be seen; otherwise it brings it into sight, and the next one answers. */
 export async function answerByKey(rooms: Rooms, optionId: 'allow_once' | 'reject'): Promise<void> {
   const { approvals, chat } = rooms;
-  const next = approvals.open.find((request) => request.sessionId === chat.session?.id) ?? approvals.open[0];
+  const next = approvals.current(chat.session?.id);
   if (!next) return;
   if (approvals.isInSight(next.approvalId)) {
     if (approvals.hearsKeys(next.approvalId)) await approvals.answer(next.approvalId, { optionId });

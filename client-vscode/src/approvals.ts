@@ -25,6 +25,7 @@ export interface Amendment {
 export class Approvals implements vscode.Disposable {
   private readonly held = new Map<string, Held>();
   private inSight = new Map<string, number>();
+  private focused: string | null = null;
   private readonly asked = new vscode.EventEmitter<ApprovalRequest>();
   private readonly over = new vscode.EventEmitter<ApprovalResolved>();
   private readonly changed = new vscode.EventEmitter<void>();
@@ -61,8 +62,15 @@ export class Approvals implements vscode.Disposable {
     return since !== undefined && Date.now() - since >= DEAF;
   }
 
-  /** The chat says which cards a person can see. */
-  setInSight(approvalIds: readonly string[]): void {
+  /** The question a key is about: that of the card with the focus, else the oldest of the session. */
+  current(sessionId: string | undefined): ApprovalRequest | undefined {
+    const focused = this.focused === null ? undefined : this.find(this.focused);
+    return focused ?? this.open.find((request) => request.sessionId === sessionId) ?? this.open[0];
+  }
+
+  /** The chat says which cards a person can see, and in which one the focus is. */
+  setInSight(approvalIds: readonly string[], focused: string | null): void {
+    this.focused = focused;
     this.inSight = new Map(approvalIds.map((id) => [id, this.inSight.get(id) ?? Date.now()]));
   }
 

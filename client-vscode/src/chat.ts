@@ -66,7 +66,7 @@ export class Chat implements vscode.Disposable {
     view.onDidReceive((message) => {
       this.receive(message).catch((error) => this.failed(error));
     });
-    view.onDidHide(() => approvals.setInSight([]));
+    view.onDidHide(() => approvals.setInSight([], null));
     this.asks.onDidChange(() => this.showWaiting());
     approvals.onDidAsk((request) => view.post({ type: 'approval', request, at: Date.now() }));
     approvals.onDidResolve((resolved) => view.post({ type: 'resolved', resolved }));
@@ -193,7 +193,7 @@ export class Chat implements vscode.Disposable {
         this.asks.answer(message.id, message.answer);
         return;
       case 'visibleCards':
-        this.approvals.setInSight(message.approvalIds);
+        this.approvals.setInSight(message.approvalIds, message.focused);
         return;
       case 'undo':
         await this.undo(message.turnId, message.direction, message.rest);

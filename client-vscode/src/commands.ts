@@ -2,7 +2,7 @@
 
 import * as vscode from 'vscode';
 import type { FromView, ViewCommand } from '../webview/messages.ts';
-import { activeUri, allowAmended, answerByKey, showFirst } from './answering.ts';
+import { activeUri, allowAmended, answerByKey, showElsewhere, showFirst } from './answering.ts';
 import { exported, fork, openSession, remove, rename, search } from './archive.ts';
 import { explain, fixProblems, openChat, retry } from './asking.ts';
 import { attachDropped, attachFile, attachPick, attachSelection } from './attaching.ts';
@@ -31,7 +31,7 @@ export function registerCommands(rooms: Rooms): vscode.Disposable[] {
     allow: () => answerByKey(rooms, 'allow_once'),
     deny: () => answerByKey(rooms, 'reject'),
     nextWaiting: () => showFirst(rooms),
-    showDiff: () => rooms.proposals.showQuestion(rooms.approvals.open[0]?.approvalId ?? '', 0, false),
+    showDiff: () => rooms.proposals.showQuestion(rooms.approvals.current(chat.session?.id)?.approvalId ?? '', 0, false),
     allowAmended: (uri?: vscode.Uri) => allowAmended(rooms, uri),
     discardAmended: (uri?: vscode.Uri) => rooms.proposals.discard(questionOf(uri ?? activeUri()) ?? ''),
     attachSelection: () => attachSelection(rooms),
@@ -73,36 +73,34 @@ export function registerCommands(rooms: Rooms): vscode.Disposable[] {
   );
 }
 
-const VIEW_COMMANDS: Record<ViewCommand, string> = {
+/** What a button in the view may do: a command, or something that only the view asks for. */
+const VIEW_COMMANDS: Record<ViewCommand, string | ((rooms: Rooms) => Promise<void>)> = {
   newSession: 'pilotfish.newSession',
   selectModel: 'pilotfish.selectModel',
   selectMode: 'pilotfish.selectMode',
   configure: 'pilotfish.configure',
-  setKey: 'pilotfish.setKey',
+  setKey: ({ models }) => models.updateKey(),
   restart: 'pilotfish.restart',
   showLog: 'pilotfish.showLog',
   install: 'pilotfish.install',
   settings: 'pilotfish.settings',
-  walkthrough: 'pilotfish.walkthrough',
-  attachFile: 'pilotfish.attachFile',
-  attachPick: 'pilotfish.attachPick',
-  attachSelection: 'pilotfish.attachSelection',
+  attachPick,
   explain: 'pilotfish.explain',
   trust: 'workbench.trust.manage',
   rules: 'pilotfish.rules',
-  searchSessions: 'pilotfish.sessions.search',
-  nextWaiting: 'pilotfish.nextWaiting',
+  otherWaiting: showElsewhere,
 };
 
 /** What the view asks for beside its session. */
 export async function fromView(rooms: Rooms, message: FromView): Promise<void> {
   const { proposals } = rooms;
   switch (message.type) {
-    case 'command':
-      if (message.command === 'attachPick') await attachPick(rooms);
-      else if (message.command === 'setKey') await rooms.models.updateKey();
-      else await vscode.commands.executeCommand(VIEW_COMMANDS[message.command]);
+    case 'command': {
+      const does = VIEW_COMMANDS[message.command];
+      if (typeof does === 'string') await vscode.commands.executeCommand(does);
+      else await does(rooms);
       return;
+    }
     case 'amend':
       await proposals.showQuestion(message.approvalId, 0, false);
       return;

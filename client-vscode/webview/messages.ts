@@ -147,7 +147,7 @@ export type FromView =
   /** save a rule, changed by the user, and allow what it was asked for */
   | { type: 'allowByRule'; approvalId: string; rule: NewRule }
   | { type: 'answerAsk'; id: string; answer: string | null }
-  | { type: 'visibleCards'; approvalIds: readonly string[] }
+  | { type: 'visibleCards'; approvalIds: readonly string[]; focused: string | null }
   | { type: 'amend'; approvalId: string }
   | { type: 'discardAmended'; approvalId: string }
   | { type: 'openDiff'; approvalId: string; file: number }
@@ -186,12 +186,8 @@ export type ViewCommand =
   | 'showLog'
   | 'install'
   | 'settings'
-  | 'walkthrough'
-  | 'attachFile'
   | 'attachPick'
-  | 'attachSelection'
   | 'explain'
   | 'trust'
   | 'rules'
-  | 'searchSessions'
-  | 'nextWaiting';
+  | 'otherWaiting';

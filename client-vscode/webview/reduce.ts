@@ -16,7 +16,7 @@ export type Local =
   | { type: 'toggle'; key: string; open: boolean }
   | { type: 'olderAsked' }
   | { type: 'keepWaiting'; at: number }
-  | { type: 'sawCards'; approvalIds: readonly string[] }
+  | { type: 'sawCards'; approvalIds: readonly string[]; above: readonly string[] }
   | { type: 'dismissCrash' };
 
 export function reduce(state: State, action: ToView | Local): State {
@@ -160,7 +160,7 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'retrying':
       return mapTurn(state, action.turnId, goingOn);
     case 'sawCards':
-      return { ...state, seen: action.approvalIds };
+      return { ...state, seen: action.approvalIds, above: action.above };
     case 'keepWaiting':
       return { ...state, heard: action.at };
     case 'undoing':

@@ -127,6 +127,8 @@ export interface State {
   approvals: readonly Pending[];
   /** questions whose card is in sight */
   seen: readonly string[];
+  /** and those whose card is out of sight above it */
+  above: readonly string[];
   asks: readonly Ask[];
   queue: readonly QueuedPrompt[];
   context: { used: number; window?: number } | null;
@@ -161,6 +163,7 @@ export const INITIAL: State = {
   gap: false,
   approvals: [],
   seen: [],
+  above: [],
   asks: [],
   queue: [],
   context: null,

@@ -27,6 +27,25 @@ export const leftAt = signal<Place | undefined>(undefined);
 /** The question whose card the user asked for (null: the first), until the transcript has brought it into sight. */
 export const wanted = signal<string | null | undefined>(undefined);
 
+/** The card's own place takes the focus, none of its buttons: the next key answers nothing. */
+export function focusCard(card: Element): void {
+  if (card instanceof HTMLElement) card.focus({ preventScroll: true });
+}
+
+/** Whoever answered with the focus in a card goes on at the next that waits, else at the composer: not at nothing. */
+export function leaveCard(card: Element | null): void {
+  if (!card?.contains(document.activeElement)) return;
+  // The first frame paints the answer, and takes the button away that has the focus.
+  requestAnimationFrame(() => requestAnimationFrame(goOn));
+}
+
+function goOn(): void {
+  if (document.activeElement !== document.body) return;
+  const next = document.querySelector('.card.approval[data-waits]');
+  if (next) focusCard(next);
+  else composerFocus.value += 1;
+}
+
 /** Grows when the composer should take the focus: only ever because the user asked. */
 export const composerFocus = signal(0);
 

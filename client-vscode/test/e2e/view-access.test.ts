@@ -129,6 +129,45 @@ bareView('access', (bare) => {
     }
   });
 
+  test('a word without an end is broken or cut, and leaves no control outside the view', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.hostile ?? []);
+    for (const width of [240, 300, 400]) {
+      await page.setViewportSize({ width, height: 700 });
+      await say(page, []);
+      const outside = await page.evaluate(() => {
+        const mayBeWide = (node: Element): boolean => {
+          const { overflowX, textOverflow } = getComputedStyle(node);
+          return textOverflow === 'ellipsis' || (/auto|scroll/.test(overflowX) && node.matches('pre, table, .diff'));
+        };
+        const inWide = (node: Element | null): boolean =>
+          node !== null && (mayBeWide(node) || inWide(node.parentElement));
+        return [...document.querySelectorAll<HTMLElement>('button, li, p, h2, h3, textarea, .notice, .meta, .chip')]
+          .filter((node) => node.offsetParent !== null && !inWide(node.parentElement) && !node.matches('.only-read'))
+          .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
+          .map((node) => `${node.tagName}.${node.className}`);
+      });
+      assert.deepEqual(outside, [], `at ${width}`);
+    }
+  });
+
+  test('each paragraph is set in the direction of its own words, and code from left to right', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.rtl ?? []);
+    const directions = await page.evaluate(() =>
+      ['.prompt-words', '.block p', '.block ol', '.block code', '.code pre', '.block:last-child'].map((selector) => {
+        const nodes = document.querySelectorAll(`[data-row] ${selector}`);
+        const node = nodes[selector === '.block:last-child' ? nodes.length - 1 : 0];
+        return node && getComputedStyle(node).direction;
+      }),
+    );
+    assert.deepEqual(directions, ['rtl', 'rtl', 'rtl', 'ltr', 'ltr', 'ltr']);
+    await bare.prompt().fill('مرحبا');
+    assert.equal(await bare.prompt().evaluate((node) => getComputedStyle(node).direction), 'rtl');
+    await bare.prompt().fill('hello');
+    assert.equal(await bare.prompt().evaluate((node) => getComputedStyle(node).direction), 'ltr');
+  });
+
   test('every region, toolbar, menu, list of options and control has a name', async () => {
     const { page } = bare;
     const named = new Set(

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import type { ApprovalRequest } from '../../src/protocol.gen.ts';
 import type { ToView } from '../../webview/messages.ts';
 import { posted, say } from '../harness/page.ts';
-import { AT, COMMAND_APPROVAL, call, EDIT_APPROVAL, EDIT_CALL, updates } from '../harness/scenes.ts';
+import { AT, COMMAND_APPROVAL, call, EDIT_APPROVAL, EDIT_CALL, SCENES, updates } from '../harness/scenes.ts';
 import { bareView, OPEN, STARTED, WAITING } from './support/bare.ts';
 
 const asked = (request: ApprovalRequest): ToView => ({ type: 'approval', request, at: AT });
@@ -241,7 +241,86 @@ bareView('cards', (bare) => {
     await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 'other' })]);
     await page.getByText('1 approval waits in another session').waitFor();
     await page.locator('.dock').getByRole('button', { name: 'Show' }).click();
-    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'nextWaiting' }]);
+    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'otherWaiting' }]);
+  });
+
+  test('what waits out of sight is named in the dock, with the way to it, and one press leads there', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.waiting ?? []);
+    const line = page.locator('.dock .approval-line');
+    await line.getByText('Run npm test && npm run lint?').waitFor();
+    assert.deepEqual(await line.locator('.direction .only-read, .meta').allTextContents(), ['Above: ', '1 of 2']);
+    await line.getByRole('button', { name: 'Show' }).click();
+    await page.waitForFunction(() => document.activeElement?.matches('[data-approval="a2"]'));
+    await line.getByText('Edit src/auth.ts?').waitFor();
+    assert.deepEqual(await line.locator('.direction .only-read, .meta').allTextContents(), ['Below: ', '2 of 2']);
+    // The focus is in the card and on none of its buttons: a key answers nothing, and Tab goes in.
+    await bare.card();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Space');
+    assert.deepEqual(await posted(page, 'answer'), []);
+    await page.keyboard.press('Tab');
+    assert.equal(
+      await page.evaluate(() => document.activeElement?.closest('.card')?.getAttribute('data-approval')),
+      'a2',
+    );
+  });
+
+  test('in a group each says where its card is', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.group ?? []);
+    const rows = page.locator('.dock-list .direction');
+    await rows.first().getByText('Above').waitFor({ state: 'attached' });
+    assert.deepEqual(await rows.locator('.only-read').allTextContents(), ['Above: ', 'In sight: ']);
+  });
+
+  test('the key for the next that waits goes round, and the host hears which card the focus is in', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.waiting ?? []);
+    const reached: (string | null)[] = [];
+    for (let press = 0; press < 3; press += 1) {
+      await say(page, [{ type: 'reveal', approvalId: null }]);
+      const before = reached.at(-1) ?? '';
+      await page.waitForFunction(
+        (last) => (document.activeElement as HTMLElement).dataset.approval !== (last || undefined),
+        before,
+      );
+      reached.push(await page.evaluate(() => (document.activeElement as HTMLElement).dataset.approval ?? null));
+    }
+    assert.deepEqual(reached, ['a2', 'a1', 'a2']);
+    await page.waitForFunction(() => window.posted.findLast((one) => one.type === 'visibleCards')?.focused === 'a2');
+  });
+
+  test('whoever answers by keyboard goes on at the next card, and after the last at the composer', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.command ?? []);
+    await bare.card();
+    await page.locator('[data-approval="a2"][data-hears]').getByRole('button', { name: 'Allow', exact: true }).focus();
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.activeElement?.matches('[data-approval="a1"]'));
+    await page.locator('[data-approval="a1"][data-hears]').getByRole('button', { name: 'Deny…' }).click();
+    await page.locator('.card textarea:focus').waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+    assert.deepEqual(
+      (await posted(page, 'answer')).map(({ approvalId, optionId }) => [approvalId, optionId]),
+      [
+        ['a2', 'allow_once'],
+        ['a1', 'reject'],
+      ],
+    );
+  });
+
+  test('a card larger than the view is in sight while one is in it', async () => {
+    const { page } = bare;
+    const lines = Array.from({ length: 400 }, (_, n) => `line ${n}`).join('\n');
+    const preview = { kind: 'command' as const, command: lines, cwd: '/', parsed: [] };
+    await bare.open([...COMMAND.slice(0, -1), asked({ ...COMMAND_APPROVAL, preview })]);
+    await page.waitForFunction(() => {
+      const said = window.posted.findLast((one) => one.type === 'visibleCards');
+      return said?.approvalIds.includes('a2');
+    });
+    assert.equal(await page.locator('.dock').count(), 0);
   });
 
   test('the fourth command of a kind offers the rule for the session, and only that one', async () => {

@@ -221,11 +221,11 @@ bareView('sending', (bare) => {
   });
 
   const failures: readonly [Failure['kind'], string, readonly string[]][] = [
-    ['authentication', 'Provider rejected the key.', ['Update key', 'Switch model']],
+    ['authentication', 'Provider rejected the key.', ['Update key', 'Switch model', 'Retry']],
     ['rate_limit', 'Rate limited. It can be tried again in 18s.', ['Retry now', 'Switch model']],
-    ['network', "Can't reach the provider. Your prompt is kept.", ['Retry']],
-    ['context', 'Conversation too long.', ['Summarise', 'New session', 'Switch model']],
-    ['credit', 'Provider reports no credit.', ['Switch model']],
+    ['network', "Can't reach the provider. Your prompt is kept.", ['Retry', 'Settings']],
+    ['context', 'Conversation too long.', ['Summarise', 'New session', 'Switch model', 'Retry']],
+    ['credit', 'Provider reports no credit.', ['Switch model', 'Retry']],
   ];
   test('a failure says in a few words what happened, and its remedies are buttons', async () => {
     const { page } = bare;
@@ -238,5 +238,105 @@ bareView('sending', (bare) => {
       await box.getByText('Details').click();
       await box.getByText('In their words.').waitFor();
     }
+  });
+
+  test('every remedy does what it says', async () => {
+    const { page } = bare;
+    const pressed = async (error: Partial<Failure>, button: string) => {
+      const failure: Failure = { kind: 'internal', message: 'm', remedy: 'r', retryable: false, ...error };
+      const ended: Update = { kind: 'turn_ended', stopReason: 'failed', usage: USAGE, error: failure };
+      await bare.open([...OPEN, updates([STARTED, ended])]);
+      await page.locator('.notice.boxed').getByRole('button', { name: button }).click();
+      return page.evaluate(() => {
+        const said = window.posted.findLast((one) => one.type === 'command' || one.type === 'send');
+        if (said?.type === 'command') return said.command;
+        const [block] = said?.prompt ?? [];
+        return said && block?.type === 'text' ? `${said.promptId.split('-', 1)[0]}: ${block.text}` : undefined;
+      });
+    };
+    assert.deepEqual(
+      [
+        await pressed({ kind: 'authentication' }, 'Update key'),
+        await pressed({ kind: 'authentication' }, 'Retry'),
+        await pressed({ kind: 'configuration' }, 'Settings'),
+        await pressed({ kind: 'context' }, 'Summarise'),
+        await pressed({ kind: 'context' }, 'New session'),
+        await pressed({ kind: 'restarted' }, 'Continue'),
+        await pressed({ kind: 'internal' }, 'Show log'),
+        await pressed({ kind: 'bad_request' }, 'Switch model'),
+      ],
+      [
+        'setKey',
+        'retry: Hi',
+        'settings',
+        'p: /compact',
+        'newSession',
+        'p: Continue where you stopped.',
+        'showLog',
+        'selectModel',
+      ],
+    );
+    assert.equal(await pressed({ kind: 'bad_request' }, 'Edit prompt'), undefined);
+    await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Edit prompt');
+  });
+
+  test('a notice offers what helps, as long as its turn is the newest', async () => {
+    const { page } = bare;
+    const unsaved: Update = {
+      kind: 'notice',
+      level: 'error',
+      message: 'The session could not be saved.',
+      remedy: 'Look into the log.',
+      cause: 'storage',
+    };
+    const second: Update = { kind: 'turn_started', promptId: 'p2', prompt: [{ type: 'text', text: 'More' }] };
+    await bare.open([...OPEN, updates([STARTED, unsaved, ENDED])]);
+    await page.locator('.notice').getByRole('button', { name: 'Show log' }).click();
+    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'showLog' }]);
+    await say(page, [updates([second], 4, 't2')]);
+    assert.equal(await page.locator('.notice.error').getByRole('button').count(), 0);
+  });
+
+  test('while the server waits for its next try, another model is one press away', async () => {
+    const { page } = bare;
+    const busy: Update = { kind: 'notice', level: 'warning', message: 'Busy.', cause: 'rate_limit', retryAfter: 9e6 };
+    await bare.open([...OPEN, updates([STARTED, busy])]);
+    assert.deepEqual(await page.locator('.retrying').getByRole('button').allTextContents(), [
+      'Retry now',
+      'Switch model',
+    ]);
+    await page.locator('.retrying').getByRole('button', { name: 'Switch model' }).click();
+    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
+  });
+
+  test('an image for a model that cannot see it is warned of before it is sent', async () => {
+    const { page } = bare;
+    const block = { type: 'image' as const, data: 'iVBORw0KGgo=', mimeType: 'image/png' };
+    const chip: Chip = { id: 'i1', label: 'shot.png', icon: 'image', block };
+    const model = { current: 'ollama:qwen3', label: 'qwen3', available: true, demo: false };
+    const note = page.locator('.composer-note');
+    await bare.open([...OPEN, { type: 'model', model }, { type: 'attach', chips: [chip] }]);
+    await page.locator('.chips').getByText('shot.png').waitFor();
+    assert.equal(await note.textContent(), '');
+    await say(page, [{ type: 'model', model: { ...model, seesImages: true } }]);
+    assert.equal(await note.textContent(), '');
+    await say(page, [{ type: 'model', model: { ...model, seesImages: false } }]);
+    assert.equal(await note.textContent(), 'qwen3 cannot see images. Switch model');
+    await note.getByRole('button', { name: 'Switch model' }).click();
+    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
+    await page.getByRole('button', { name: 'Remove shot.png' }).click();
+    assert.equal(await note.textContent(), '');
+  });
+
+  test('a demo that answers says so, with the way to a model', async () => {
+    const { page } = bare;
+    const model = { current: 'demo', label: 'Demo', available: true, demo: true };
+    await bare.open([...OPEN, { type: 'model', model }, updates([STARTED, ENDED])]);
+    const hint = page.locator('.composer-hint');
+    await hint.getByText('No model connected: a scripted demo answers.').waitFor();
+    await hint.getByRole('button', { name: 'Connect a model' }).click();
+    assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
+    await say(page, [{ type: 'model', model: { ...model, current: 'ollama:qwen3', demo: false } }]);
+    assert.equal(await hint.count(), 0);
   });
 });

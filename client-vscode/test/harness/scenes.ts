@@ -316,6 +316,70 @@ const FAILED: readonly Update[] = [
   },
 ];
 
+/** No space to break at, in every place that shows what somebody else wrote. */
+const WORD = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'.repeat(4);
+const LONG_URI = `${FOLDER}/${WORD}/${WORD}.ts`;
+const LONG_CALL = call('w9', `Run ${WORD}`, 'execute', 'awaiting_approval');
+const HOSTILE: readonly ToView[] = [
+  ...START,
+  { type: 'model', model: { current: `ollama:${WORD}`, label: WORD, available: true, demo: false, seesImages: false } },
+  loaded([], { session: { ...SESSION, model: `ollama:${WORD}` } }),
+  updates([
+    {
+      kind: 'turn_started',
+      promptId: 'p1',
+      prompt: [
+        { type: 'text', text: WORD },
+        { type: 'resource', uri: LONG_URI },
+      ],
+    },
+    { kind: 'agent_thought_chunk', itemId: 'h1', text: WORD },
+    {
+      kind: 'tool_call',
+      call: call('w1', `Read ${WORD}`, 'read_only', 'completed', { locations: [{ uri: LONG_URI }] }),
+    },
+    { kind: 'tool_call', call: call('w2', `Run ${WORD}`, 'execute', 'failed', { error: WORD }) },
+    { kind: 'file_changed', uri: LONG_URI, change: 'created', added: 37, removed: 0, via: 'buffer' },
+    { kind: 'agent_message_chunk', itemId: 'm1', text: `# ${WORD}\n\n${WORD}\n\n- \`${WORD}\`\n\n> ${WORD}\n\n` },
+    {
+      kind: 'agent_message_chunk',
+      itemId: 'm1',
+      text: `| a | b |\n| - | - |\n| ${WORD} | x |\n\n<https://x.y/${WORD}>`,
+    },
+    { kind: 'notice', level: 'warning', message: WORD, remedy: WORD, cause: 'storage' },
+    { kind: 'plan', entries: [{ content: WORD, status: 'in_progress', priority: 'high' }] },
+    { kind: 'tool_call', call: LONG_CALL },
+  ]),
+  {
+    type: 'approval',
+    request: {
+      ...COMMAND_APPROVAL,
+      call: LONG_CALL,
+      reason: WORD,
+      preview: { kind: 'command', command: `echo ${WORD}`, cwd: `/${WORD}`, parsed: [WORD, WORD] },
+    },
+    at: AT,
+  },
+  { type: 'ask', ask: { id: 'k1', sessionId: 's1', question: WORD, options: [WORD, 'no'] } },
+  {
+    type: 'queue',
+    sessionId: 's1',
+    prompts: [{ promptId: 'p2', prompt: [{ type: 'text', text: WORD }], kind: 'queue' }],
+  },
+];
+
+const RIGHT_TO_LEFT: readonly Update[] = [
+  { kind: 'turn_started', promptId: 'p1', prompt: [{ type: 'text', text: 'أصلح اختبار تسجيل الدخول في src/auth.ts' }] },
+  { kind: 'agent_thought_chunk', itemId: 'h1', text: 'يجب فحص صلاحية الرمز.' },
+  ...READS,
+  {
+    kind: 'agent_message_chunk',
+    itemId: 'm1',
+    text: 'يفشل الاختبار لأن `isLoggedIn` تقبل **أي** رمز:\n\n1. الرمز المنتهي\n2. الرمز الملغى\n\n```ts\nreturn token?.valid;\n```\n\n> اقتباس قصير\n\nAnd a sentence in English.\n',
+  },
+  { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE },
+];
+
 export const SCENES: Record<string, readonly ToView[]> = {
   'first-run': [
     ...START,
@@ -411,9 +475,33 @@ export const SCENES: Record<string, readonly ToView[]> = {
   group: [
     ...START,
     loaded(),
-    updates([PROMPT, { kind: 'tool_call', call: COMMAND_APPROVAL.call }]),
+    updates([
+      PROMPT,
+      { kind: 'tool_call', call: COMMAND_APPROVAL.call },
+      { kind: 'agent_message_chunk', itemId: 'm0', text: ANSWER },
+      { kind: 'tool_call', call: { ...COMMAND_APPROVAL.call, id: 'c10' } },
+    ]),
     { type: 'approval', request: COMMAND_APPROVAL, at: AT },
-    { type: 'approval', request: { ...COMMAND_APPROVAL, approvalId: 'a3' }, at: AT },
+    {
+      type: 'approval',
+      request: { ...COMMAND_APPROVAL, approvalId: 'a3', call: { ...COMMAND_APPROVAL.call, id: 'c10' } },
+      at: AT,
+    },
+  ],
+  hostile: HOSTILE,
+  rtl: [...START, loaded(), updates(RIGHT_TO_LEFT)],
+  /** two kinds, so that they cannot be one group, and more between them than fits */
+  waiting: [
+    ...START,
+    loaded(),
+    updates([
+      PROMPT,
+      { kind: 'tool_call', call: COMMAND_APPROVAL.call },
+      { kind: 'agent_message_chunk', itemId: 'm0', text: `${ANSWER}\n\n${ANSWER}` },
+      { kind: 'tool_call', call: EDIT_CALL },
+    ]),
+    { type: 'approval', request: COMMAND_APPROVAL, at: AT },
+    { type: 'approval', request: EDIT_APPROVAL, at: AT },
   ],
   stopped: [
     ...START,

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CancellationToken, Memento } from 'vscode';
 import { amendedArgs, smallestEdit } from '../../src/amend.ts';
+import { showElsewhere } from '../../src/answering.ts';
 import { Approvals } from '../../src/approvals.ts';
 import { Batch } from '../../src/batch.ts';
 import { Connection, NotConnected, type Transport } from '../../src/connection.ts';
@@ -12,6 +13,7 @@ import { Notifications } from '../../src/notifications.ts';
 import type { ApprovalRequest, UpdateParams } from '../../src/protocol.gen.ts';
 import { Queue } from '../../src/queue.ts';
 import { textBefore } from '../../src/review.ts';
+import type { Rooms } from '../../src/rooms.ts';
 import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
 import { COMMAND_APPROVAL, EDIT_APPROVAL, SESSION } from '../harness/scenes.ts';
 import { pressed, said, settings } from './support/vscode.ts';
@@ -129,11 +131,38 @@ describe('approvals', () => {
     const { approvals, transport } = connected();
     void transport.ask(EDIT_APPROVAL);
     expect(approvals.hearsKeys('a1')).toBe(false);
-    approvals.setInSight(['a1']);
+    approvals.setInSight(['a1'], null);
     expect(approvals.hearsKeys('a1')).toBe(false);
     vi.advanceTimersByTime(600);
     expect(approvals.hearsKeys('a1')).toBe(true);
     vi.useRealTimers();
+  });
+
+  it('a key is about the card with the focus, else about the oldest of the session, else about the oldest', () => {
+    const { approvals, transport } = connected();
+    const elsewhere = { ...EDIT_APPROVAL, approvalId: 'other', sessionId: 's2' };
+    for (const request of [elsewhere, EDIT_APPROVAL, COMMAND_APPROVAL]) void transport.ask(request);
+    const about = (focused: string | null, session: string | undefined) => {
+      approvals.setInSight(['a1', 'a2'], focused);
+      return approvals.current(session)?.approvalId;
+    };
+    expect([about('a2', 's1'), about(null, 's1'), about('gone', 's1'), about(null, undefined)]).toEqual([
+      'a2',
+      'a1',
+      'a1',
+      'other',
+    ]);
+  });
+
+  it('one that waits in another session is shown there, whatever waits here', async () => {
+    const { approvals, transport } = connected();
+    for (const request of [EDIT_APPROVAL, { ...EDIT_APPROVAL, approvalId: 'other', sessionId: 's2' }])
+      void transport.ask(request);
+    const did: unknown[] = [];
+    const chat = { session: SESSION, open: async (id: string) => did.push(['open', id]) };
+    const view = { tell: async (message: ToView) => did.push(message) };
+    await showElsewhere({ approvals, chat, view } as unknown as Rooms);
+    expect(did).toEqual([['open', 's2'], { type: 'reveal', approvalId: 'other' }]);
   });
 });
 
@@ -150,7 +179,7 @@ describe('notifications', () => {
       () => {},
     );
     const answers = requests.map((request) => transport.ask(request).answer);
-    approvals.setInSight(inSight);
+    approvals.setInSight(inSight, null);
     await vi.advanceTimersByTimeAsync(900);
     vi.useRealTimers();
     notifications.dispose();

@@ -5,7 +5,7 @@ import type { ApprovalOption } from '../../src/protocol.gen.ts';
 import { coverage } from '../covers.ts';
 import { l10n } from '../l10n.ts';
 import type { NewRule } from '../messages.ts';
-import { state as store } from '../store.ts';
+import { post, state as store } from '../store.ts';
 import { escaped } from '../words.ts';
 import { isComposing } from './approval.tsx';
 import { Button } from './parts.tsx';
@@ -61,7 +61,12 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
           {fault}
         </p>
       )}
-      <p class="meta">{l10n.t('Kept in your own settings. Remove it any time under Rules.')}</p>
+      <p class="meta">
+        {l10n.t('Kept in your own settings. Remove it any time under')}{' '}
+        <Button kind="link" onPress={() => post({ type: 'command', command: 'rules' })}>
+          {l10n.t('Rules')}
+        </Button>
+      </p>
       <div class="card-buttons">
         <Button kind="primary" disabled={tool !== undefined && pattern.trim() === ''} onPress={allow}>
           {l10n.t('Save rule and allow')}

@@ -7,7 +7,7 @@ import { diffOf } from '../diffs.ts';
 import { l10n } from '../l10n.ts';
 import type { Pending } from '../state.ts';
 import { post } from '../store.ts';
-import { scroller } from '../ui.ts';
+import { leaveCard, scroller } from '../ui.ts';
 import { watchCard } from '../visible.ts';
 import { escaped, placeOf, questionTitle, sentence } from '../words.ts';
 import { Always } from './always.tsx';
@@ -47,8 +47,10 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
     if (panel !== 'none' && card.current) scroller.showWhole(card.current);
   }, [panel]);
   const option = (name: OptionId) => request.options.find((one) => one.id === name);
-  const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) =>
+  const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) => {
+    leaveCard(card.current);
     answer(id, optionId, more);
+  };
   const guarded = (event: Event) => {
     if (hears) return;
     event.preventDefault();
@@ -62,6 +64,8 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
       ref={card}
       data-approval={id}
       data-hears={hears ? 'yes' : undefined}
+      data-waits={pending.answering ? undefined : 'yes'}
+      tabIndex={-1}
       aria-label={l10n.t('Approval: {0}', questionTitle(request.call))}
       onClickCapture={guarded}
       onKeyDownCapture={guarded}
@@ -100,7 +104,10 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
               option={always}
               fault={pending.fault}
               onBack={() => setPanel('none')}
-              onAllow={(rule) => (rule ? allowByRule(id, rule) : say('allow_always'))}
+              onAllow={(rule) => {
+                if (rule) allowByRule(id, rule);
+                else say('allow_always');
+              }}
             />
           )}
           {(panel === 'none' || panel === 'menu') && (

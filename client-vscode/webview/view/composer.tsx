@@ -186,19 +186,14 @@ export function Composer({ state }: { state: State }) {
           onPoint={setChosen}
         />
       )}
-      {!state.trusted && (
-        <div class="composer-hint">
-          <Icon name="shield" />
-          <span>{l10n.t('Restricted Mode: Pilotfish reads; it changes and runs nothing.')}</span>
-          <Button onPress={() => post({ type: 'command', command: 'trust' })}>{l10n.t('Trust…')}</Button>
-        </div>
-      )}
+      <Hint state={state} />
       <div class="composer-box">
         <Chips />
         <textarea
           ref={box}
           id="prompt"
           rows={1}
+          dir="auto"
           aria-label={l10n.t('Ask, or describe a change')}
           placeholder={
             busy
@@ -239,15 +234,45 @@ export function Composer({ state }: { state: State }) {
         </div>
       </div>
       <div class="composer-note" role="status">
-        {escaping ? l10n.t('Esc again to stop') : imageWarning(state)}
+        {escaping ? l10n.t('Esc again to stop') : <ImageWarning state={state} />}
       </div>
     </section>
   );
 }
 
-function imageWarning(state: State): string {
+/** What limits every answer, and the way out. */
+function Hint({ state }: { state: State }) {
+  if (!state.trusted) {
+    return (
+      <div class="composer-hint">
+        <Icon name="shield" />
+        <span>{l10n.t('Restricted Mode: Pilotfish reads; it changes and runs nothing.')}</span>
+        <Button onPress={() => post({ type: 'command', command: 'trust' })}>{l10n.t('Trust…')}</Button>
+      </div>
+    );
+  }
+  // Before the first turn the welcome says so.
+  if (!state.model?.demo || state.turns.length === 0) return null;
+  return (
+    <div class="composer-hint">
+      <Icon name="info" />
+      <span>{l10n.t('No model connected: a scripted demo answers.')}</span>
+      <Button onPress={() => post({ type: 'command', command: 'selectModel' })}>{l10n.t('Connect a model')}</Button>
+    </div>
+  );
+}
+
+function ImageWarning({ state }: { state: State }) {
   const images = draft.value.chips.some((chip) => chip.block.type === 'image');
-  return images && state.model?.seesImages === false ? l10n.t('{0} cannot see images.', state.model.label) : '';
+  if (!images || state.model?.seesImages !== false) return null;
+  return (
+    <>
+      {l10n.t('{0} cannot see images.', state.model.label)}{' '}
+      <Button kind="link" onPress={() => post({ type: 'command', command: 'selectModel' })}>
+        {l10n.t('Switch model')}
+      </Button>
+    </>
+  );
 }
 
 function Chips() {
@@ -273,9 +298,10 @@ function Chips() {
 /** Two chips; where there is no room, one for both. */
 function Pickers({ state }: { state: State }) {
   const model = state.session?.model ?? state.model?.current;
-  const label = model ? modelName(model) : l10n.t('No model');
+  // Until the server has said which, there is nothing to say about it.
+  const label = model ? modelName(model) : '…';
   const mode = modeWord(state.mode);
-  const about = l10n.t('Model: {0}', model ?? l10n.t('none'));
+  const about = model ? l10n.t('Model: {0}', model) : l10n.t('Model');
   return (
     <span class="pickers">
       <Picker name="both" text={`${mode} · ${label}`} title={`${mode}. ${about}`} command="configure" />

@@ -23,9 +23,8 @@ export function Dock({ state }: { state: State }) {
     waiting: mine.filter((pending) => pending.request.preview.kind === kind && !pending.answering),
   })).filter(({ waiting }) => waiting.length > 1);
   const grouped = new Set(groups.flatMap(({ waiting }) => waiting));
-  const hidden = mine.filter(
-    (pending) => !state.seen.includes(pending.request.approvalId) && !pending.answering && !grouped.has(pending),
-  );
+  const open = mine.filter((pending) => !pending.answering);
+  const hidden = open.filter((pending) => whereIs(state, pending) !== 'seen' && !grouped.has(pending));
   const nothing =
     hidden.length === 0 &&
     elsewhere === 0 &&
@@ -39,9 +38,17 @@ export function Dock({ state }: { state: State }) {
       {asks.map((ask) => (
         <AskBox key={ask.id} ask={ask} />
       ))}
-      {hidden[0] && <HiddenQuestion pending={hidden[0]} more={hidden.length - 1} />}
+      {hidden.map((pending) => (
+        <HiddenQuestion
+          key={pending.request.approvalId}
+          pending={pending}
+          where={whereIs(state, pending)}
+          place={open.indexOf(pending) + 1}
+          of={open.length}
+        />
+      ))}
       {groups.map(({ kind, waiting }) => (
-        <Group key={kind} kind={kind} waiting={waiting} open={state.toggles[`dock/${kind}`] ?? true} />
+        <Group key={kind} kind={kind} waiting={waiting} state={state} open={state.toggles[`dock/${kind}`] ?? true} />
       ))}
       {elsewhere > 0 && (
         <div class="dock-line">
@@ -51,7 +58,7 @@ export function Dock({ state }: { state: State }) {
               ? l10n.t('1 approval waits in another session')
               : l10n.t('{0} approvals wait in other sessions', elsewhere)}
           </span>
-          <Button onPress={() => post({ type: 'command', command: 'nextWaiting' })}>{l10n.t('Show')}</Button>
+          <Button onPress={() => post({ type: 'command', command: 'otherWaiting' })}>{l10n.t('Show')}</Button>
         </div>
       )}
       {planned && <Plan turn={planned} open={state.toggles['dock/plan'] ?? false} />}
@@ -68,15 +75,38 @@ function planTurn(state: State): Turn | undefined {
   return last.status === 'running' || !done ? last : undefined;
 }
 
-function HiddenQuestion({ pending, more }: { pending: Pending; more: number }) {
+type Where = 'seen' | 'above' | 'below';
+
+function whereIs(state: State, { request }: Pending): Where {
+  if (state.seen.includes(request.approvalId)) return 'seen';
+  return state.above.includes(request.approvalId) ? 'above' : 'below';
+}
+
+/** Which way to look for a card. */
+function Direction({ where }: { where: Where }) {
+  const words = where === 'above' ? l10n.t('Above') : where === 'below' ? l10n.t('Below') : l10n.t('In sight');
+  return (
+    <span class="direction" title={words}>
+      <Icon name={where === 'above' ? 'arrow-up' : where === 'below' ? 'arrow-down' : 'question'} />
+      <span class="only-read">{words}: </span>
+    </span>
+  );
+}
+
+interface HiddenProps {
+  pending: Pending;
+  where: Where;
+  place: number;
+  of: number;
+}
+
+function HiddenQuestion({ pending, where, place, of }: HiddenProps) {
   const { approvalId, call } = pending.request;
   return (
     <div class="dock-line approval-line">
-      <Icon name="question" />
-      <span class="dock-title">
-        {questionTitle(call)}
-        {more > 0 && <span class="meta"> {l10n.t('and {0} more', more)}</span>}
-      </span>
+      <Direction where={where} />
+      <span class="dock-title">{questionTitle(call)}</span>
+      {of > 1 && <span class="meta">{l10n.t('{0} of {1}', place, of)}</span>}
       <Button
         kind="primary"
         onPress={() => {
@@ -91,8 +121,15 @@ function HiddenQuestion({ pending, more }: { pending: Pending; more: number }) {
 
 type Kind = (typeof KINDS)[number];
 
+interface GroupProps {
+  kind: Kind;
+  waiting: readonly Pending[];
+  state: State;
+  open: boolean;
+}
+
 /** Questions of one kind, answered together or one by one; kinds are never mixed. */
-function Group({ kind, waiting, open }: { kind: Kind; waiting: readonly Pending[]; open: boolean }) {
+function Group({ kind, waiting, state, open }: GroupProps) {
   const n = waiting.length;
   const words =
     kind === 'diff'
@@ -117,28 +154,35 @@ function Group({ kind, waiting, open }: { kind: Kind; waiting: readonly Pending[
       </div>
       {open && (
         <ul class="dock-list">
-          {waiting.map(({ request }) => (
-            <li key={request.approvalId}>
-              <button
-                type="button"
-                class="dock-title dock-show"
-                title={l10n.t('Show the card of: {0}', questionTitle(request.call))}
-                onClick={() => {
-                  wanted.value = request.approvalId;
-                }}
-              >
-                {questionTitle(request.call)}
-              </button>
-              {kind === 'diff' && (
-                <Button kind="link" onPress={() => post({ type: 'openDiff', approvalId: request.approvalId, file: 0 })}>
-                  {l10n.t('Diff')}
+          {waiting.map((pending) => {
+            const { request } = pending;
+            return (
+              <li key={request.approvalId}>
+                <Direction where={whereIs(state, pending)} />
+                <button
+                  type="button"
+                  class="dock-title dock-show"
+                  title={l10n.t('Show the card of: {0}', questionTitle(request.call))}
+                  onClick={() => {
+                    wanted.value = request.approvalId;
+                  }}
+                >
+                  {questionTitle(request.call)}
+                </button>
+                {kind === 'diff' && (
+                  <Button
+                    kind="link"
+                    onPress={() => post({ type: 'openDiff', approvalId: request.approvalId, file: 0 })}
+                  >
+                    {l10n.t('Diff')}
+                  </Button>
+                )}
+                <Button kind="link" onPress={() => answer(request.approvalId, 'reject')}>
+                  {l10n.t('Deny')}
                 </Button>
-              )}
-              <Button kind="link" onPress={() => answer(request.approvalId, 'reject')}>
-                {l10n.t('Deny')}
-              </Button>
-            </li>
-          ))}
+              </li>
+            );
+          })}
         </ul>
       )}
     </div>

@@ -53,7 +53,8 @@ const Html = memo(({ raw, live }: { raw: string; live: boolean }) => {
     document.addEventListener('selectionchange', later);
     return () => document.removeEventListener('selectionchange', later);
   }, [raw, live]);
-  return <div class="block" ref={node} />;
+  // Each block in the direction of its own words.
+  return <div class="block" dir="auto" ref={node} />;
 });
 
 const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {

@@ -9,7 +9,7 @@ import { atEnd, downward, FIRST_SPAN, grown, MOST, mounted, type Span, upward } 
 import { Follower } from '../scroll.ts';
 import { type Pending, questions, type State, type Turn } from '../state.ts';
 import { dispatch, post, state as store } from '../store.ts';
-import { leftAt, scroller, wanted } from '../ui.ts';
+import { focusCard, leftAt, scroller, wanted } from '../ui.ts';
 import { promptText } from '../words.ts';
 import { Icon } from './parts.tsx';
 import { type Around, Card, TurnView } from './turn.tsx';
@@ -114,11 +114,16 @@ export function Transcript({ state }: { state: State }) {
   const asked = wanted.value;
   useEffect(() => {
     if (asked === undefined) return;
-    const id = asked ?? questions(state)[0]?.request.approvalId;
+    const mine = questions(state).filter((pending) => !pending.answering);
+    const id = asked ?? nextOf(mine)?.request.approvalId;
     const card = id && box.current?.querySelector(`[data-approval="${CSS.escape(id)}"]`);
-    if (!card) return;
-    wanted.value = undefined;
-    follower.current?.goTo(() => card.scrollIntoView({ block: 'center' }));
+    if (card) {
+      wanted.value = undefined;
+      follower.current?.goTo(() => card.scrollIntoView({ block: 'center' }));
+      focusCard(card);
+    } else if (mine.some(({ request }) => request.approvalId === id) && window.total > span.after + span.size) {
+      setSpan(upward(span, window.total, most()));
+    }
   });
 
   const onScroll = () => {
@@ -206,6 +211,12 @@ export function Transcript({ state }: { state: State }) {
 /** How many rows may be mounted. A screen reader reads what is mounted, so it keeps whatever it has come to. */
 function most(): number {
   return document.body.classList.contains('vscode-using-screen-reader') ? Number.POSITIVE_INFINITY : MOST;
+}
+
+/** The one after that with the focus, and after the last the first again. */
+function nextOf(waiting: readonly Pending[]): Pending | undefined {
+  const here = document.activeElement?.closest<HTMLElement>('[data-approval]')?.dataset.approval;
+  return waiting[(waiting.findIndex(({ request }) => request.approvalId === here) + 1) % waiting.length];
 }
 
 function hasRow(turns: readonly Turn[], { request }: Pending): boolean {

@@ -328,7 +328,13 @@ export function Blocks({ prompt }: { prompt: readonly ContentBlock[] }) {
 function PromptBlock({ block, first }: { block: ContentBlock; first: boolean }) {
   switch (block.type) {
     case 'text':
-      if (first) return <span class="prompt-words">{block.text}</span>;
+      if (first) {
+        return (
+          <span class="prompt-words" dir="auto">
+            {block.text}
+          </span>
+        );
+      }
       return (
         <details class="chip-text" aria-label={l10n.t('Pasted text')}>
           <summary>
