@@ -4,6 +4,7 @@
 import * as vscode from 'vscode';
 import { ResponseError } from 'vscode-languageclient/node';
 import type { Connection } from './connection.ts';
+import { messageOf } from './errors.ts';
 import { type ApprovalAnswer, type ApprovalRequest, type ApprovalResolved, ErrorCode } from './protocol.gen.ts';
 
 /** A card must have been in sight this long before a key may answer it, in ms. */
@@ -102,13 +103,20 @@ export class Approvals implements vscode.Disposable {
       return false;
     }
     const whole = amended?.args ? { ...answer, args: amended.args } : answer;
-    this.drop({ approvalId, sessionId, optionId: answer.optionId, by: 'client' });
+    const answered = { approvalId, sessionId, optionId: answer.optionId, by: 'client' };
     if (held.reply) {
+      this.drop(answered);
       held.reply(whole);
       return true;
     }
-    const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...whole });
-    return accepted;
+    try {
+      const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...whole });
+      this.resolve(answered);
+      return accepted;
+    } catch (error) {
+      this.refused.fire({ approvalId, message: messageOf(error) });
+      return false;
+    }
   }
 
   /** The server is gone, and its questions with it. */

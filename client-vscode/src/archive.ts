@@ -1,6 +1,7 @@
 /** What can be done with a session as a whole: find, open, rename, copy, export, delete. */
 
 import * as vscode from 'vscode';
+import { watched } from './errors.ts';
 import type { Session } from './protocol.gen.ts';
 import type { Rooms } from './rooms.ts';
 import { agoWords } from './sessions.ts';
@@ -35,7 +36,7 @@ export async function search(rooms: Rooms): Promise<void> {
   picker.onDidAccept(() => {
     const session = picker.selectedItems[0]?.session;
     picker.hide();
-    if (session) void openSession(rooms, session.id);
+    if (session) watched(openSession(rooms, session.id), rooms.log);
   });
   picker.onDidHide(() => picker.dispose());
   picker.show();
@@ -52,13 +53,14 @@ export async function rename({ chat, connection }: Rooms, session: Session | nul
   chat.noted((await connection.request('pilotfish/session/rename', { sessionId: session.id, title })).session);
 }
 
-export async function remove({ chat, connection, sessions }: Rooms, session: Session | null): Promise<void> {
+export async function remove({ chat, connection, drafts, sessions }: Rooms, session: Session | null): Promise<void> {
   if (!session) return;
   const yes = vscode.l10n.t('Delete');
   const question = vscode.l10n.t('Delete "{0}"?', session.title || vscode.l10n.t('Untitled'));
   const detail = vscode.l10n.t('The conversation is deleted for good. Files it changed stay as they are.');
   if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, yes)) !== yes) return;
   await connection.request('pilotfish/session/delete', { sessionId: session.id });
+  drafts.forget(session.id);
   if (session.id === chat.session?.id) await chat.open(null);
   await sessions.load();
 }

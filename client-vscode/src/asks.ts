@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { Ask } from '../webview/messages.ts';
 import type { Connection } from './connection.ts';
+import { watched } from './errors.ts';
 import type { View } from './view.ts';
 
 type Reply = (answer: string | null) => void;
@@ -18,6 +19,7 @@ export class Asks implements vscode.Disposable {
     private readonly view: View,
     /** brings the session into view, because the user asked for it */
     private readonly show: (sessionId: string) => Promise<void>,
+    private readonly log: vscode.LogOutputChannel,
   ) {
     connection.answer('pilotfish/user/ask', async ({ sessionId, question, options }, token) => {
       const answer = await this.ask(sessionId, question, options, token);
@@ -63,7 +65,7 @@ export class Asks implements vscode.Disposable {
       this.view.post({ type: 'ask', ask });
       this.changed.fire();
       const quiet = vscode.workspace.getConfiguration('pilotfish').get('notify') === 'never';
-      if (!this.view.isVisible && !quiet) void this.notify(ask);
+      if (!this.view.isVisible && !quiet) watched(this.notify(ask), this.log);
     });
   }
 

@@ -8,13 +8,13 @@ import { composed } from './attach.ts';
 import { Batch } from './batch.ts';
 import type { Connection } from './connection.ts';
 import type { Drafts } from './drafts.ts';
-import { codeOf, messageOf } from './errors.ts';
-import { forkBefore } from './fork.ts';
+import { codeOf, messageOf, tellFailure, watched } from './errors.ts';
 import { ErrorCode, type Mode, type Session, type UpdateParams } from './protocol.gen.ts';
 import { Queue } from './queue.ts';
+import { Sending } from './sending.ts';
 import type { Server } from './server.ts';
-import { type Sessions, workspaceFolder } from './sessions.ts';
-import { undoTurn, undoTurns } from './undo.ts';
+import type { Sessions } from './sessions.ts';
+import { undoTurn } from './undo.ts';
 import { type View, words } from './view.ts';
 
 const PAGE = 200;
@@ -28,6 +28,10 @@ export class Chat implements vscode.Disposable {
   private readonly batch: Batch;
   private readonly asks: Asks;
   private readonly queue: Queue;
+  private readonly sending: Sending;
+  private opening: Promise<void> | undefined;
+  /** how often a session was asked for */
+  private opened = 0;
   private readonly moved = new vscode.EventEmitter<void>();
   /** another session, or the same one changed */
   readonly onDidChange = this.moved.event;
@@ -50,21 +54,23 @@ export class Chat implements vscode.Disposable {
   ) {
     this.mode = vscode.workspace.getConfiguration('pilotfish').get<Mode>('mode', 'ask');
     this.batch = new Batch(view);
-    this.asks = new Asks(connection, view, async (sessionId) => {
+    const showSession = async (sessionId: string) => {
       if (sessionId !== this.session?.id) await this.open(sessionId);
       await view.reveal(true);
-    });
+    };
+    this.asks = new Asks(connection, view, showSession, log);
     this.queue = new Queue(
       connection,
       view,
       this.batch,
       drafts,
       () => this.session,
-      (error) => this.failed(error),
+      (error) => tellFailure(error, log),
     );
+    this.sending = new Sending(this, connection, view, this.batch, this.queue, drafts, log);
     connection.on('pilotfish/session/update', (params) => this.update(params));
     view.onDidReceive((message) => {
-      this.receive(message).catch((error) => this.failed(error));
+      watched(this.receive(message), log, message.type);
     });
     view.onDidHide(() => approvals.setInSight([], null));
     this.asks.onDidChange(() => this.showWaiting());
@@ -96,20 +102,46 @@ export class Chat implements vscode.Disposable {
     await Promise.all([this.sessions.load(), this.open(last ?? null), this.tellCommands()]);
   }
 
-  async open(sessionId: string | null): Promise<void> {
+  /** The last that was asked for is the one that is shown, whichever the server gives first. */
+  open(sessionId: string | null): Promise<void> {
+    this.opening = this.openNow(sessionId);
+    return this.opening;
+  }
+
+  async settled(): Promise<void> {
+    for (let last: Promise<void> | undefined; last !== this.opening; ) {
+      last = this.opening;
+      await last;
+    }
+  }
+
+  /** The first prompt made a session: unless the user has gone elsewhere meanwhile, it is the one in view. */
+  async began(session: Session): Promise<void> {
+    this.sessions.noted(session);
+    await this.settled();
+    if (this.session) return;
+    await this.storage.update(CURRENT, session.id);
+    this.become(session);
+    this.view.post({ type: 'began', session });
+  }
+
+  private async openNow(sessionId: string | null): Promise<void> {
+    this.opened += 1;
+    const mine = this.opened;
     this.batch.flush();
     this.view.post({ type: 'opening', sessionId, draft: this.drafts.get(sessionId), mode: this.mode });
+    await this.storage.update(CURRENT, sessionId ?? undefined);
     if (sessionId === null) {
-      this.become(null);
+      if (mine === this.opened) this.become(null);
       return;
     }
-    await this.storage.update(CURRENT, sessionId);
     try {
       const [loaded, { prompts }] = await Promise.all([
         this.connection.request('pilotfish/session/load', { sessionId, limit: PAGE }),
         this.connection.request('pilotfish/queue/list', { sessionId }),
       ]);
       this.approvals.adopt(loaded.pendingApprovals);
+      if (mine !== this.opened) return;
       this.become(loaded.session);
       this.view.post({
         type: 'loaded',
@@ -120,8 +152,15 @@ export class Chat implements vscode.Disposable {
       });
       this.sessions.noted(loaded.session);
     } catch (error) {
-      if (codeOf(error) !== ErrorCode.unknown_session) throw error;
-      await this.open(null);
+      if (mine !== this.opened) return;
+      if (codeOf(error) === ErrorCode.unknown_session) {
+        await this.openNow(null);
+        return;
+      }
+      // What is written now belongs to no session that anybody sees.
+      this.become(null);
+      this.log.error(`open ${sessionId}: ${messageOf(error)}`);
+      this.view.post({ type: 'openFailed', sessionId, message: messageOf(error) });
     }
   }
 
@@ -163,10 +202,10 @@ export class Chat implements vscode.Disposable {
         await this.greet();
         return;
       case 'send':
-        await this.send(message);
+        await this.sending.send(message);
         return;
       case 'resend':
-        await this.resend(message);
+        await this.sending.resend(message);
         return;
       case 'stop':
         await this.stop();
@@ -258,40 +297,15 @@ export class Chat implements vscode.Disposable {
     this.view.post({ type: 'recent', sessions: this.sessions.all.slice(0, RECENT) });
     for (const request of this.approvals.open) this.view.post({ type: 'approval', request, at: Date.now() });
     for (const ask of this.asks.open) this.view.post({ type: 'ask', ask });
-    if (this.connection.connected && this.server.state.status === 'ready') {
-      await Promise.all([
-        this.open(this.session?.id ?? this.storage.get<string>(CURRENT) ?? null),
-        this.tellCommands(),
-      ]);
-    }
-    this.view.deliver();
-  }
-
-  private async send(message: Extract<FromView, { type: 'send' }>): Promise<void> {
-    const { promptId, prompt, draft, whenBusy } = message;
-    this.drafts.sending(promptId, this.session?.id ?? null, draft);
     try {
-      const session = this.session ?? (await this.begin());
-      const answering = this.connection.request('pilotfish/session/prompt', {
-        sessionId: session.id,
-        prompt: [...prompt],
-        promptId,
-        whenBusy,
-      });
-      if (session.busy) this.queue.sent({ promptId, prompt: [...prompt], kind: whenBusy });
-      const result = await answering;
-      this.queue.left(promptId);
-      this.drafts.taken(promptId);
-      if (this.session?.id !== session.id) return;
-      this.batch.flush();
-      this.view.post({ type: 'answered', promptId, result });
-      if (result.sessionId !== undefined) await this.open(result.sessionId);
-      else if (result.reply !== undefined) await this.refreshSession(session.id);
-      await this.queue.tell();
-    } catch (error) {
-      this.queue.left(promptId);
-      this.view.post({ type: 'sendFailed', promptId, message: messageOf(error), draft: this.drafts.failed(promptId) });
-      this.log.warn(`prompt: ${messageOf(error)}`);
+      if (this.connection.connected && this.server.state.status === 'ready') {
+        await Promise.all([
+          this.open(this.session?.id ?? this.storage.get<string>(CURRENT) ?? null),
+          this.tellCommands(),
+        ]);
+      }
+    } finally {
+      this.view.deliver();
     }
   }
 
@@ -308,38 +322,12 @@ export class Chat implements vscode.Disposable {
     }
   }
 
-  private async begin(): Promise<Session> {
-    const folder = workspaceFolder();
-    const { session } = await this.connection.request('pilotfish/session/new', {
-      mode: this.mode,
-      ...(folder && { workspaceFolder: folder }),
-    });
-    await this.storage.update(CURRENT, session.id);
-    this.become(session);
-    this.sessions.noted(session);
-    this.view.post({ type: 'began', session });
-    return session;
-  }
-
-  /** An earlier prompt, changed: a copy of the session up to it goes on from there. */
-  private async resend(message: Extract<FromView, { type: 'resend' }>): Promise<void> {
-    const session = this.session;
-    if (!session) return;
-    if (message.files === 'undo') {
-      const undone = [message.turnId, ...message.laterTurns];
-      await undoTurns(this.connection, session.id, undone, (said) => this.log.info(said));
-    }
-    const copy = await forkBefore(this.connection, session, message.turnId);
-    await this.open(copy.id);
-    this.view.post({ type: 'compose', ...composed(message.prompt), send: true });
-  }
-
   private async tellCommands(): Promise<void> {
     const { commands } = await this.connection.request('pilotfish/command/list', {});
     this.view.post({ type: 'commands', commands });
   }
 
-  private async refreshSession(sessionId: string): Promise<void> {
+  async refresh(sessionId: string): Promise<void> {
     const { session } = await this.connection.request('pilotfish/session/load', { sessionId, limit: 1 });
     this.noted(session);
   }
@@ -371,7 +359,6 @@ export class Chat implements vscode.Disposable {
       this.context = null;
       this.queue.clear();
     }
-    if (session === null) void this.storage.update(CURRENT, undefined);
     this.session = session;
     void vscode.commands.executeCommand('setContext', 'pilotfish.busy', session?.busy ?? false);
     void vscode.commands.executeCommand('setContext', 'pilotfish.hasSession', session !== null);
@@ -389,10 +376,5 @@ export class Chat implements vscode.Disposable {
     const waiting = this.approvals.open.length;
     void vscode.commands.executeCommand('setContext', 'pilotfish.waiting', waiting > 0);
     this.view.setBadge(waiting + this.asks.open.length);
-  }
-
-  private failed(error: unknown): void {
-    this.log.error(messageOf(error));
-    void vscode.window.showWarningMessage(`Pilotfish: ${messageOf(error)}`);
   }
 }

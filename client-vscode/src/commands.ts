@@ -6,7 +6,7 @@ import { activeUri, allowAmended, answerByKey, showElsewhere, showFirst } from '
 import { exported, fork, openSession, remove, rename, search } from './archive.ts';
 import { explain, fixProblems, openChat, retry } from './asking.ts';
 import { attachDropped, attachFile, attachPick, attachSelection } from './attaching.ts';
-import { messageOf } from './errors.ts';
+import { tellFailure } from './errors.ts';
 import { openFile, openLink } from './links.ts';
 import { menu, status } from './menu.ts';
 import { questionOf } from './proposals.ts';
@@ -64,9 +64,7 @@ export function registerCommands(rooms: Rooms): vscode.Disposable[] {
       try {
         return await run(...args);
       } catch (error) {
-        const message = messageOf(error);
-        log.error(`${name}: ${message}`);
-        void vscode.window.showErrorMessage(`Pilotfish: ${message}`);
+        tellFailure(error, log, name);
         return undefined;
       }
     }),

@@ -60,7 +60,8 @@ export class Connection {
   }
 
   notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]): void {
-    void this.transport?.sendNotification(method, params);
+    // A server that goes away meanwhile asks for everything anew when it is there again.
+    this.transport?.sendNotification(method, params).catch(() => {});
   }
 
   /** One answer for each kind of request; given before the server starts. */

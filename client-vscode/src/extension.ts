@@ -8,6 +8,7 @@ import { fromView, registerCommands } from './commands.ts';
 import { Connection } from './connection.ts';
 import { Drafts } from './drafts.ts';
 import { serveEditor } from './editor.ts';
+import { watched } from './errors.ts';
 import { Models } from './models.ts';
 import { Notifications } from './notifications.ts';
 import { Proposals } from './proposals.ts';
@@ -31,7 +32,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const connection = new Connection();
   const approvals = new Approvals(connection);
   const proposals = new Proposals(approvals);
-  const view = new View(context);
+  const view = new View(context, log);
   const running = new Server(
     context,
     connection,
@@ -58,7 +59,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   );
   server = running;
   const drafts = new Drafts(context.workspaceState);
-  const sessions = new Sessions(connection, approvals, drafts);
+  const sessions = new Sessions(connection, approvals, drafts, log);
   const chat = new Chat(
     context.workspaceState,
     view,
@@ -71,7 +72,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     (message) => fromView(rooms, message),
   );
   const models = new Models(context, connection, chat);
-  const rooms: Rooms = { connection, server: running, view, chat, approvals, proposals, sessions, models, log };
+  const rooms: Rooms = { connection, server: running, view, chat, approvals, proposals, drafts, sessions, models, log };
   serveEditor(connection, proposals, () => running.languageClient);
   context.subscriptions.push(
     log,
@@ -84,8 +85,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     new Status(running, chat, approvals),
     new Notifications(
       approvals,
-      (approvalId) => void showQuestion(rooms, approvalId),
-      () => void showFirst(rooms),
+      (approvalId) => showQuestion(rooms, approvalId),
+      () => showFirst(rooms),
+      log,
     ),
     ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, view)),
     ...registerCommands(rooms),
@@ -98,14 +100,14 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       view.post({ type: 'trusted', trusted: true });
     }),
     vscode.workspace.onDidChangeConfiguration((event) => {
-      if (event.affectsConfiguration('pilotfish.server')) void running.restart();
+      if (event.affectsConfiguration('pilotfish.server')) watched(running.restart(), log, 'restart');
       if (event.affectsConfiguration('pilotfish.model') || event.affectsConfiguration('pilotfish.baseUrl'))
-        void models.refresh();
+        models.refresh().catch((error) => log.warn(String(error)));
     }),
     chat.onDidChange(() => {
       const model = chat.session?.model;
       if (model !== undefined && model !== chat.model?.current)
-        void models.refresh().catch((error) => log.warn(String(error)));
+        models.refresh().catch((error) => log.warn(String(error)));
     }),
     running.onDidChange((state) => {
       void vscode.commands.executeCommand('setContext', 'pilotfish.ready', state.status === 'ready');

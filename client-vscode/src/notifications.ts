@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import { escaped, questionTitle } from '../webview/words.ts';
 import type { Approvals } from './approvals.ts';
+import { watched } from './errors.ts';
 import type { ApprovalRequest } from './protocol.gen.ts';
 
 /** Questions that come together are told together, in ms. */
@@ -28,8 +29,9 @@ export class Notifications implements vscode.Disposable {
 
   constructor(
     private readonly approvals: Approvals,
-    private readonly show: (approvalId: string) => void,
-    private readonly showFirst: () => void,
+    private readonly show: (approvalId: string) => Promise<void>,
+    private readonly showFirst: () => Promise<void>,
+    private readonly log: vscode.LogOutputChannel,
   ) {
     this.subscription = approvals.onDidAsk((request) => this.noted(request.approvalId));
   }
@@ -46,8 +48,8 @@ export class Notifications implements vscode.Disposable {
       const unseen = this.fresh.filter((id) => this.approvals.find(id) && !this.approvals.isInSight(id));
       this.fresh = [];
       if (vscode.workspace.getConfiguration('pilotfish').get('notify') === 'never') return;
-      if (unseen.length > 1) void this.tellMany(unseen);
-      else if (unseen[0] !== undefined) void this.tellOne(unseen[0]);
+      if (unseen.length > 1) watched(this.tellMany(unseen), this.log);
+      else if (unseen[0] !== undefined) watched(this.tellOne(unseen[0]), this.log);
     }, TOGETHER);
   }
 
@@ -60,7 +62,7 @@ export class Notifications implements vscode.Disposable {
     const pressed = await vscode.window.showInformationMessage(`Pilotfish: ${message}`, ...buttons);
     if (pressed === words.allow) await this.answer(approvalId, 'allow_once');
     else if (pressed === words.deny) await this.answer(approvalId, 'reject');
-    else if (pressed === words.show) this.show(approvalId);
+    else if (pressed === words.show) await this.show(approvalId);
   }
 
   private async tellMany(approvalIds: readonly string[]): Promise<void> {
@@ -71,7 +73,7 @@ export class Notifications implements vscode.Disposable {
     if (pressed === never) {
       await vscode.workspace.getConfiguration('pilotfish').update('notify', 'never', vscode.ConfigurationTarget.Global);
     } else if (pressed === review) {
-      if (this.approvals.open.length > 0) this.showFirst();
+      if (this.approvals.open.length > 0) await this.showFirst();
       else void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
     }
   }

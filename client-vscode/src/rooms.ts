@@ -4,6 +4,7 @@ import type { LogOutputChannel } from 'vscode';
 import type { Approvals } from './approvals.ts';
 import type { Chat } from './chat.ts';
 import type { Connection } from './connection.ts';
+import type { Drafts } from './drafts.ts';
 import type { Models } from './models.ts';
 import type { Proposals } from './proposals.ts';
 import type { Server } from './server.ts';
@@ -17,6 +18,7 @@ export interface Rooms {
   chat: Chat;
   approvals: Approvals;
   proposals: Proposals;
+  drafts: Drafts;
   sessions: Sessions;
   models: Models;
   log: LogOutputChannel;

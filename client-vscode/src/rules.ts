@@ -2,9 +2,10 @@
 
 import * as vscode from 'vscode';
 import type { Connection } from './connection.ts';
+import { watched } from './errors.ts';
 import type { Rooms } from './rooms.ts';
 
-export async function rules({ chat, connection }: Rooms): Promise<void> {
+export async function rules({ chat, connection, log }: Rooms): Promise<void> {
   const sessionId = chat.session ? { sessionId: chat.session.id } : {};
   const { rules: found } = await connection.request('pilotfish/rule/list', sessionId);
   const picker = vscode.window.createQuickPick<vscode.QuickPickItem & { id?: string }>();
@@ -22,16 +23,17 @@ export async function rules({ chat, connection }: Rooms): Promise<void> {
     })),
     add,
   ];
-  picker.onDidTriggerItemButton(async ({ item }) => {
+  const remove = async (item: vscode.QuickPickItem & { id?: string }) => {
     if (item.id === undefined) return;
     await connection.request('pilotfish/rule/remove', { id: item.id, ...sessionId });
     picker.items = picker.items.filter((one) => one !== item);
-  });
+  };
+  picker.onDidTriggerItemButton(({ item }) => watched(remove(item), log));
   picker.onDidAccept(() => {
     const [item] = picker.selectedItems;
     if (item !== undefined && item.id === undefined) {
       picker.hide();
-      void addRule(connection, sessionId);
+      watched(addRule(connection, sessionId), log);
     }
   });
   picker.onDidHide(() => picker.dispose());

@@ -13,7 +13,7 @@ import {
 import type { ServerState } from '../webview/messages.ts';
 import { BackOff } from './backoff.ts';
 import type { Connection, Transport } from './connection.ts';
-import { messageOf } from './errors.ts';
+import { messageOf, watched } from './errors.ts';
 import { type Found, findServer } from './find.ts';
 import { bundledWheel, InstallFailed, install, ownServer } from './install.ts';
 import { type Hello, type HelloResult, PROTOCOL_VERSION } from './protocol.gen.ts';
@@ -119,7 +119,7 @@ export class Server implements vscode.Disposable {
     const own = ownServer(this.context.globalStorageUri.fsPath);
     const { found, passedOver } = await findServer(own, wanted, this.log);
     if (!found) {
-      void this.missing(passedOver);
+      watched(this.missing(passedOver), this.log);
       return;
     }
     this.log.info(`server ${found.version} (${found.from}): ${found.command.join(' ')}`);
@@ -147,7 +147,8 @@ export class Server implements vscode.Disposable {
       args: args.includes('serve') ? [...args] : [...args, 'serve'],
       options: { env: { ...process.env, ...set } },
     };
-    const hello: Hello = {
+    // Asked at every start, also when the client starts the server again by itself: trust may have been given since.
+    const hello = (): Hello => ({
       protocolVersion: PROTOCOL_VERSION,
       client: {
         approvals: true,
@@ -160,10 +161,10 @@ export class Server implements vscode.Disposable {
       },
       trusted: vscode.workspace.isTrusted,
       settings: wireSettings() as NonNullable<Hello['settings']>,
-    };
+    });
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: 'file' }, { scheme: 'untitled' }],
-      initializationOptions: { pilotfish: hello },
+      initializationOptions: () => ({ pilotfish: hello() }),
       outputChannel: this.log,
       middleware: this.middleware,
       errorHandler: {

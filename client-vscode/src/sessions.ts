@@ -4,6 +4,7 @@ import * as vscode from 'vscode';
 import type { Approvals } from './approvals.ts';
 import type { Connection } from './connection.ts';
 import type { Drafts } from './drafts.ts';
+import { messageOf } from './errors.ts';
 import type { Session } from './protocol.gen.ts';
 
 export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
@@ -26,6 +27,7 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     private readonly connection: Connection,
     private readonly approvals: Approvals,
     private readonly drafts: Drafts,
+    private readonly log: vscode.LogOutputChannel,
   ) {
     this.trees = SESSIONS_VIEWS.map((id) =>
       vscode.window.createTreeView(id, { treeDataProvider: this, showCollapseAll: false }),
@@ -49,7 +51,9 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   /** Soon, and once for many reasons. */
   refresh(): void {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.load(), 100);
+    this.timer = setTimeout(() => {
+      this.load().catch((error) => this.log.warn(`sessions: ${messageOf(error)}`));
+    }, 100);
   }
 
   async load(): Promise<void> {

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import * as vscode from 'vscode';
 import type { FromView, ToView } from '../webview/messages.ts';
+import { fromPage } from './door.ts';
 
 export const CHAT_VIEWS = ['pilotfish.chat', 'pilotfish.chatPrimary'] as const;
 
@@ -17,7 +18,10 @@ export class View implements vscode.WebviewViewProvider, vscode.Disposable {
   /** nobody can see it any more */
   readonly onDidHide = this.hidden.event;
 
-  constructor(private readonly extension: vscode.ExtensionContext) {}
+  constructor(
+    private readonly extension: vscode.ExtensionContext,
+    private readonly log: vscode.LogOutputChannel,
+  ) {}
 
   get isVisible(): boolean {
     return this.view?.visible ?? false;
@@ -29,7 +33,12 @@ export class View implements vscode.WebviewViewProvider, vscode.Disposable {
     const dist = vscode.Uri.joinPath(this.extension.extensionUri, 'dist');
     view.webview.options = { enableScripts: true, localResourceRoots: [dist] };
     view.webview.html = page(view.webview, dist);
-    view.webview.onDidReceiveMessage((message: FromView) => {
+    view.webview.onDidReceiveMessage((said: unknown) => {
+      const message = fromPage(said);
+      if (!message) {
+        this.log.warn(`the chat's page said something unknown: ${JSON.stringify(said).slice(0, 200)}`);
+        return;
+      }
       if (message.type === 'ready') this.ready = true;
       this.heard.fire(message);
     });

@@ -16,10 +16,10 @@ export function send(
   whenBusy: 'queue' | 'steer',
   promptId = newId('p'),
 ): void {
-  if (isBusy(state.value)) {
+  const sessionId = state.value.session?.id;
+  if (isBusy(state.value) && sessionId !== undefined) {
     const queued = { promptId, prompt: [...prompt], kind: whenBusy };
-    const sessionId = state.value.session?.id;
-    if (sessionId !== undefined) dispatch({ type: 'queue', sessionId, prompts: [...state.value.queue, queued] });
+    dispatch({ type: 'queue', sessionId, prompts: [...state.value.queue, queued] });
   } else {
     dispatch({ type: 'sending', promptId, prompt, at: Date.now() });
   }

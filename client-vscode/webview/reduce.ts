@@ -31,6 +31,7 @@ export function reduce(state: State, action: ToView | Local): State {
       return {
         ...state,
         opening: action.sessionId,
+        unopened: null,
         mode: action.sessionId === null ? action.mode : state.mode,
         session: null,
         turns: [],
@@ -55,7 +56,7 @@ export function reduce(state: State, action: ToView | Local): State {
         session: page.session,
         opening: null,
         mode: page.session.mode,
-        turns: turnsFrom(page.items, page.session.busy),
+        turns: withSending(turnsFrom(page.items, page.session.busy), state.turns),
         oldest: page.items[0]?.id ?? '',
         hasMore: page.hasMore,
         loadingOlder: false,
@@ -71,8 +72,22 @@ export function reduce(state: State, action: ToView | Local): State {
         toggles: same ? state.toggles : {},
       };
     }
+    case 'openFailed':
+      if (state.opening !== action.sessionId) return state;
+      return say(
+        { ...state, opening: null, unopened: { sessionId: action.sessionId, message: action.message } },
+        'failed',
+        action.message,
+      );
     case 'began':
-      return { ...state, session: action.session, mode: action.session.mode, opening: null, lastSeq: 0 };
+      return {
+        ...state,
+        session: action.session,
+        mode: action.session.mode,
+        opening: null,
+        unopened: null,
+        lastSeq: 0,
+      };
     case 'older':
       if (action.sessionId !== state.session?.id) return state;
       return {
@@ -205,6 +220,12 @@ export function reduce(state: State, action: ToView | Local): State {
     default:
       return action satisfies never;
   }
+}
+
+/** What was sent while the session was loaded is part of it, though no page has it yet. */
+function withSending(loaded: readonly Turn[], before: readonly Turn[]): readonly Turn[] {
+  const known = new Set(loaded.map((turn) => turn.promptId));
+  return [...loaded, ...before.filter((turn) => turn.status === 'sending' && !known.has(turn.promptId))];
 }
 
 /** What a question has in common with others like it: the tool, and of a command its first word. */

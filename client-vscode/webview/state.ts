@@ -115,6 +115,8 @@ export interface State {
   session: Session | null;
   /** a session is on its way */
   opening: string | null;
+  /** a session that could not be loaded, and why */
+  unopened: { sessionId: string; message: string } | null;
   mode: Mode;
   turns: readonly Turn[];
   /** the id of the first item of the transcript that is here */
@@ -154,6 +156,7 @@ export const INITIAL: State = {
   mac: false,
   session: null,
   opening: null,
+  unopened: null,
   mode: 'ask',
   turns: [],
   oldest: '',

@@ -39,10 +39,6 @@ export function ago(iso: string, now: number): string {
   return l10n.t('{0}d', Math.floor(minutes / 60 / 24));
 }
 
-export function plural(n: number, one: string, many: string): string {
-  return n === 1 ? one : many;
-}
-
 export function files(n: number): string {
   return n === 1 ? l10n.t('1 file') : l10n.t('{0} files', n);
 }

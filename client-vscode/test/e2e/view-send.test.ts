@@ -240,6 +240,52 @@ bareView('sending', (bare) => {
     }
   });
 
+  test('a session that cannot be opened says why, and offers what can be done; what is sent then is seen', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, opening('s1', '')]);
+    await page.locator('.skeleton').waitFor();
+    await say(page, [{ type: 'openFailed', sessionId: 's1', message: 'The disk is full.' }]);
+    const box = page.locator('.notice.boxed');
+    await box.getByText('The disk is full.').waitFor();
+    for (const name of await box.getByRole('button').allTextContents()) await box.getByRole('button', { name }).click();
+    const said = await page.evaluate(() =>
+      window.posted.filter((one) => one.type === 'openSession' || one.type === 'command'),
+    );
+    assert.deepEqual(said, [
+      { type: 'openSession', sessionId: 's1' },
+      { type: 'command', command: 'newSession' },
+      { type: 'command', command: 'showLog' },
+    ]);
+    await bare.prompt().fill('All the same');
+    await bare.prompt().press('Enter');
+    await page.locator('.prompt', { hasText: 'All the same' }).getByText('Sending').waitFor();
+  });
+
+  test('two prompts sent before there is a session are both seen', async () => {
+    const { page } = bare;
+    await bare.open(OPEN.slice(0, -1));
+    for (const text of ['first', 'second']) {
+      await bare.prompt().fill(text);
+      await bare.prompt().press('Enter');
+    }
+    await page.locator('.prompt', { hasText: 'second' }).waitFor();
+    assert.deepEqual(await page.locator('.prompt-words').allTextContents(), ['first', 'second']);
+    const [first, second] = await posted(page, 'send');
+    const started: Update = {
+      kind: 'turn_started',
+      promptId: first?.promptId ?? '',
+      prompt: [...(first?.prompt ?? [])],
+    };
+    const waits = { promptId: second?.promptId ?? '', prompt: [...(second?.prompt ?? [])], kind: 'queue' as const };
+    await say(page, [
+      { type: 'began', session: SESSION },
+      updates([started]),
+      { type: 'queue', sessionId: 's1', prompts: [waits] },
+    ]);
+    assert.deepEqual(await page.locator('.prompt-words').allTextContents(), ['first']);
+    assert.deepEqual(await page.locator('.queue .dock-title').allTextContents(), ['second']);
+  });
+
   test('every remedy does what it says', async () => {
     const { page } = bare;
     const pressed = async (error: Partial<Failure>, button: string) => {
@@ -325,7 +371,7 @@ bareView('sending', (bare) => {
     await note.getByRole('button', { name: 'Switch model' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
     await page.getByRole('button', { name: 'Remove shot.png' }).click();
-    assert.equal(await note.textContent(), '');
+    await page.waitForFunction(() => document.querySelector('.composer-note')?.textContent === '');
   });
 
   test('a demo that answers says so, with the way to a model', async () => {

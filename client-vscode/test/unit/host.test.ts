@@ -16,7 +16,7 @@ import { textBefore } from '../../src/review.ts';
 import type { Rooms } from '../../src/rooms.ts';
 import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
 import { COMMAND_APPROVAL, EDIT_APPROVAL, SESSION } from '../harness/scenes.ts';
-import { pressed, said, settings } from './support/vscode.ts';
+import { LOG, pressed, said, settings } from './support/vscode.ts';
 
 vi.mock('vscode-languageclient/node', () => ({ ResponseError: class extends Error {} }));
 
@@ -126,6 +126,17 @@ describe('approvals', () => {
     ]);
   });
 
+  it('that cannot be answered, because the server is gone, still stands and says why', async () => {
+    const { approvals, connection } = connected();
+    const refused: unknown[] = [];
+    approvals.onDidRefuse((one) => refused.push(one));
+    approvals.adopt([EDIT_APPROVAL]);
+    connection.detach();
+    expect(await approvals.answer('a1', { optionId: 'allow_once' })).toBe(false);
+    expect(refused).toEqual([{ approvalId: 'a1', message: 'Pilotfish is not running.' }]);
+    expect(approvals.open).toEqual([EDIT_APPROVAL]);
+  });
+
   it('keys answer only a card that has been in sight for a moment (6)', () => {
     vi.useFakeTimers();
     const { approvals, transport } = connected();
@@ -175,8 +186,9 @@ describe('notifications', () => {
     const shown: string[] = [];
     const notifications = new Notifications(
       approvals,
-      (id) => shown.push(id),
-      () => {},
+      async (id) => void shown.push(id),
+      async () => {},
+      LOG,
     );
     const answers = requests.map((request) => transport.ask(request).answer);
     approvals.setInSight(inSight, null);
@@ -219,8 +231,9 @@ describe('notifications', () => {
     const { approvals, transport } = connected();
     const notifications = new Notifications(
       approvals,
-      () => {},
-      () => {},
+      async () => {},
+      async () => {},
+      LOG,
     );
     const { answer } = transport.ask(EDIT_APPROVAL);
     pressed.next = (message) => {

@@ -106,6 +106,43 @@ describe('a provider that is asked again', () => {
   });
 });
 
+describe('a session on its way', () => {
+  const opening = (sessionId: string | null): ToView => ({
+    type: 'opening',
+    sessionId,
+    draft: EMPTY_DRAFT,
+    mode: 'ask',
+  });
+  const sending: Local = { type: 'sending', promptId: 'p9', prompt: [{ type: 'text', text: 'early' }], at: AT };
+  const failed: ToView = { type: 'openFailed', sessionId: 's1', message: 'The disk is full.' };
+
+  it('keeps what was sent to it before it was there', () => {
+    const state = run(OPEN, opening('s1'), sending, OPEN);
+    expect(state.turns.map(({ promptId, status }) => [promptId, status])).toEqual([['p9', 'sending']]);
+  });
+
+  it('has it once, when the page knows it already', () => {
+    const item: Item = { kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: [], promptId: 'p9' };
+    const state = run(OPEN, opening('s1'), sending, loaded([item]));
+    expect(state.turns.map(({ promptId, status }) => [promptId, status])).toEqual([['p9', 'interrupted']]);
+  });
+
+  it('that cannot be loaded says why, aloud too, until another is opened', () => {
+    const state = run(OPEN, opening('s1'), failed);
+    expect([state.opening, state.unopened, state.urgent.detail]).toEqual([
+      null,
+      { sessionId: 's1', message: 'The disk is full.' },
+      'The disk is full.',
+    ]);
+    expect(reduce(state, opening('s2')).unopened).toBeNull();
+    expect(reduce(state, { type: 'began', session: SESSION }).unopened).toBeNull();
+  });
+
+  it('that failed is no news once another is on its way', () => {
+    expect(run(OPEN, opening('s1'), opening('s2'), failed).unopened).toBeNull();
+  });
+});
+
 describe('a loaded turn', () => {
   it('knows when it began and ended', () => {
     const { loaded: page } = recorded('work');

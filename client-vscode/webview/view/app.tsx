@@ -1,27 +1,34 @@
 /** The whole view, top to bottom. */
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Said, Turn } from '../state.ts';
+import type { Said, State, Turn } from '../state.ts';
 import { state as store } from '../store.ts';
 import { saidWords } from '../words.ts';
 import { Composer } from './composer.tsx';
 import { Dock } from './dock.tsx';
 import { memo } from './parts.tsx';
 import { Transcript } from './transcript.tsx';
-import { ServerBanner, Skeleton, Welcome } from './welcome.tsx';
+import { ServerBanner, Skeleton, Unopened, Welcome } from './welcome.tsx';
 
 export function App() {
   const state = store.value;
-  const empty = state.turns.length === 0 && state.approvals.length === 0;
   return (
     <div class="app">
       <ServerBanner server={state.server} crashed={state.crashed} cut={wasCut(state.turns.at(-1))} />
-      {state.opening !== null ? <Skeleton /> : empty ? <Welcome state={state} /> : <Transcript state={state} />}
+      <Main state={state} />
       <Dock state={state} />
       <Composer state={state} />
       <Announcer quiet={state.quiet} urgent={state.urgent} />
     </div>
   );
+}
+
+/** A prompt that was sent is seen, whatever else is still on its way. */
+function Main({ state }: { state: State }) {
+  if (state.turns.length > 0) return <Transcript state={state} />;
+  if (state.opening !== null) return <Skeleton />;
+  if (state.unopened) return <Unopened {...state.unopened} />;
+  return state.approvals.length > 0 ? <Transcript state={state} /> : <Welcome state={state} />;
 }
 
 /** Whether a crash may have taken something with it: the last turn did not come to its own end. */

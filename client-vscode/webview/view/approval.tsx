@@ -105,8 +105,9 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
               fault={pending.fault}
               onBack={() => setPanel('none')}
               onAllow={(rule) => {
-                if (rule) allowByRule(id, rule);
-                else say('allow_always');
+                if (!rule) return say('allow_always');
+                leaveCard(card.current);
+                allowByRule(id, rule);
               }}
             />
           )}

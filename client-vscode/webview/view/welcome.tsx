@@ -122,6 +122,28 @@ export function Skeleton() {
   );
 }
 
+/** A session that could not be loaded: why, and what can be done instead of waiting. */
+export function Unopened({ sessionId, message }: { sessionId: string; message: string }) {
+  return (
+    <main class="welcome" aria-label={l10n.t('Start')}>
+      <div class="notice error boxed">
+        <Icon name="error" />
+        <div>
+          <span>{l10n.t('This session could not be opened.')}</span>
+          <span class="remedy">{message}</span>
+          <div class="card-buttons">
+            <Button kind="primary" onPress={() => post({ type: 'openSession', sessionId })}>
+              {l10n.t('Retry')}
+            </Button>
+            <Button onPress={() => post({ type: 'command', command: 'newSession' })}>{l10n.t('New session')}</Button>
+            <Button onPress={() => post({ type: 'command', command: 'showLog' })}>{l10n.t('Show log')}</Button>
+          </div>
+        </div>
+      </div>
+    </main>
+  );
+}
+
 /** Above everything: how the server is, when that is not simply well. */
 export function ServerBanner({ server, crashed, cut }: { server: ServerState; crashed: boolean; cut: boolean }) {
   const log = (

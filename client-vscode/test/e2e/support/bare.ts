@@ -1,7 +1,9 @@
 /** The chat view in a bare page of the same browser: what needs no VS Code. */
 
-import { after, before, beforeEach, describe } from 'node:test';
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, describe } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
+import { fromPage } from '../../../src/door.ts';
 import type { Update } from '../../../src/protocol.gen.ts';
 import type { ToView } from '../../../webview/messages.ts';
 import { serve, show, type Theme } from '../../harness/page.ts';
@@ -51,6 +53,15 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
       server?.close();
     });
     beforeEach(() => browser.page.setViewportSize({ width: 400, height: 760 }));
+    /** The host takes every message that the view sends. */
+    const taken = async () => {
+      const said = await browser.page.evaluate(() => window.posted ?? []);
+      assert.deepEqual(
+        said.filter((message) => fromPage(message) === undefined),
+        [],
+      );
+    };
+    afterEach(taken);
     const box = () => browser.page.locator('.transcript');
     const scrollTop = () => box().evaluate((node) => node.scrollTop);
     const rest = () =>
@@ -68,7 +79,10 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
       get browser() {
         return browser;
       },
-      open: (messages, theme = 'dark') => show(browser.page, server.url, theme, messages),
+      open: async (messages, theme = 'dark') => {
+        await taken();
+        await show(browser.page, server.url, theme, messages);
+      },
       prompt: () => browser.page.locator('#prompt'),
       card: async () => {
         const card = browser.page.locator('.card.approval[data-hears]').first();

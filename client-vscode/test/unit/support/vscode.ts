@@ -39,6 +39,10 @@ export const window = {
     said.push(message);
     return pressed.next?.(message, buttons);
   },
+  showWarningMessage: async (message: string, ...buttons: string[]) => {
+    said.push(message);
+    return pressed.next?.(message, buttons);
+  },
   showInputBox: async () => input.next,
   showQuickPick: async (items: readonly { label: string }[]) => {
     picked.offered = items;
@@ -46,7 +50,14 @@ export const window = {
   },
 };
 
+export const ran: string[] = [];
+export const commands = {
+  executeCommand: async (command: string) => void ran.push(command),
+};
+
 export const workspace = {
+  isTrusted: true,
+  workspaceFolders: undefined,
   getConfiguration: () => ({
     get: (name: string, otherwise?: unknown) => settings[name] ?? otherwise,
     update: async (name: string, value: unknown) => void Object.assign(settings, { [name]: value }),
@@ -55,3 +66,11 @@ export const workspace = {
 
 export const ConfigurationTarget = { Global: 1 };
 export const QuickPickItemKind = { Separator: -1 };
+
+/** A log that keeps what went wrong. */
+export const logged: string[] = [];
+export const LOG = {
+  error: (text: string) => void logged.push(text),
+  warn: (text: string) => void logged.push(text),
+  info: () => {},
+} as unknown as import('vscode').LogOutputChannel;
