@@ -8,6 +8,7 @@ import { composed } from './attach.ts';
 import { Batch } from './batch.ts';
 import type { Connection } from './connection.ts';
 import type { Drafts } from './drafts.ts';
+import { Elsewhere } from './elsewhere.ts';
 import { codeOf, messageOf, tellFailure, watched } from './errors.ts';
 import { ErrorCode, type Mode, type Session, type UpdateParams } from './protocol.gen.ts';
 import { Queue } from './queue.ts';
@@ -22,13 +23,14 @@ const RECENT = 5;
 const CURRENT = 'pilotfish.session';
 
 /** What the view asks for that is no matter of a session; commands.ts has it. */
-export type Elsewhere = (message: FromView) => Promise<void>;
+export type Other = (message: FromView) => Promise<void>;
 
 export class Chat implements vscode.Disposable {
   private readonly batch: Batch;
   private readonly asks: Asks;
   private readonly queue: Queue;
   private readonly sending: Sending;
+  private readonly elsewhere: Elsewhere;
   private opening: Promise<void> | undefined;
   /** how often a session was asked for */
   private opened = 0;
@@ -50,7 +52,7 @@ export class Chat implements vscode.Disposable {
     private readonly sessions: Sessions,
     private readonly drafts: Drafts,
     private readonly log: vscode.LogOutputChannel,
-    private readonly elsewhere: Elsewhere,
+    private readonly other: Other,
   ) {
     this.mode = vscode.workspace.getConfiguration('pilotfish').get<Mode>('mode', 'ask');
     this.batch = new Batch(view);
@@ -67,6 +69,7 @@ export class Chat implements vscode.Disposable {
       () => this.session,
       (error) => tellFailure(error, log),
     );
+    this.elsewhere = new Elsewhere((sessionId) => this.look(sessionId), log);
     this.sending = new Sending(this, connection, view, this.batch, this.queue, drafts, log);
     connection.on('pilotfish/session/update', (params) => this.update(params));
     view.onDidReceive((message) => {
@@ -86,11 +89,13 @@ export class Chat implements vscode.Disposable {
     server.onDidCrash(() => this.crashed());
   }
 
+  /** A turn runs here: what runs in another window is not ours to stop. */
   get busy(): boolean {
-    return this.session?.busy ?? false;
+    return this.session?.busy === true && !this.session.elsewhere;
   }
 
   dispose(): void {
+    this.elsewhere.dispose();
     this.batch.dispose();
     this.asks.dispose();
     this.moved.dispose();
@@ -151,6 +156,7 @@ export class Chat implements vscode.Disposable {
         at: Date.now(),
       });
       this.sessions.noted(loaded.session);
+      this.elsewhere.watch(loaded.session);
     } catch (error) {
       if (mine !== this.opened) return;
       if (codeOf(error) === ErrorCode.unknown_session) {
@@ -162,6 +168,16 @@ export class Chat implements vscode.Disposable {
       this.log.error(`open ${sessionId}: ${messageOf(error)}`);
       this.view.post({ type: 'openFailed', sessionId, message: messageOf(error) });
     }
+  }
+
+  /** The session in view, read once more. */
+  private async look(sessionId: string): Promise<Session | undefined> {
+    if (this.session?.id !== sessionId || !this.view.isVisible) return undefined;
+    const page = await this.connection.request('pilotfish/session/load', { sessionId, limit: PAGE });
+    if (this.session?.id !== sessionId) return undefined;
+    this.become(page.session);
+    this.view.post({ type: 'refreshed', page, at: Date.now() });
+    return page.session;
   }
 
   /** The session changed by our own request. */
@@ -280,7 +296,7 @@ export class Chat implements vscode.Disposable {
         await this.open(message.sessionId);
         return;
       default:
-        await this.elsewhere(message);
+        await this.other(message);
     }
   }
 
@@ -360,7 +376,7 @@ export class Chat implements vscode.Disposable {
       this.queue.clear();
     }
     this.session = session;
-    void vscode.commands.executeCommand('setContext', 'pilotfish.busy', session?.busy ?? false);
+    void vscode.commands.executeCommand('setContext', 'pilotfish.busy', this.busy);
     void vscode.commands.executeCommand('setContext', 'pilotfish.hasSession', session !== null);
     this.moved.fire();
   }

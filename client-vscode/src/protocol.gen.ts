@@ -107,6 +107,8 @@ export interface Session {
   /** a turn is running */
   busy: boolean;
   usage: Usage;
+  /** true: its turn runs in another window, which alone is told of it */
+  elsewhere?: boolean;
 }
 
 /** Why a turn failed, in words for the user. */

@@ -107,7 +107,15 @@ function page(webview: vscode.Webview, dist: vscode.Uri): string {
   const nonce = randomBytes(16).toString('base64url');
   const at = (name: string) => webview.asWebviewUri(vscode.Uri.joinPath(dist, name));
   const { cspSource } = webview;
-  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src ${cspSource}; font-src ${cspSource}; img-src ${cspSource} data: blob:; worker-src blob:`;
+  const policy = [
+    "default-src 'none'",
+    `script-src 'nonce-${nonce}'`,
+    `style-src ${cspSource}`,
+    `font-src ${cspSource}`,
+    'img-src data:',
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join('; ');
   return `<!DOCTYPE html>
 <html lang="${vscode.env.language}">
 <head>

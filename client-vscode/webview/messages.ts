@@ -78,6 +78,8 @@ export type ToView =
   /** a session is being loaded; null: there is none yet, the first prompt makes one */
   | { type: 'opening'; sessionId: string | null; draft: Draft; mode: Mode }
   | { type: 'loaded'; page: SessionLoadResult; queue: readonly QueuedPrompt[]; draft: Draft; at: number }
+  /** the session in view as it is now, where no update tells */
+  | { type: 'refreshed'; page: SessionLoadResult; at: number }
   /** it cannot be loaded: there is no session in view */
   | { type: 'openFailed'; sessionId: string; message: string }
   /** the first prompt made a session; what is on the screen stays */

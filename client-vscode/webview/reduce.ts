@@ -1,6 +1,13 @@
 /** The one function that changes the chat. Nothing here decides, waits or reads a clock. */
 
-import type { ApprovalRequest, ContentBlock, QueuedPrompt, StopReason, UpdateParams } from '../src/protocol.gen.ts';
+import type {
+  ApprovalRequest,
+  ContentBlock,
+  QueuedPrompt,
+  SessionLoadResult,
+  StopReason,
+  UpdateParams,
+} from '../src/protocol.gen.ts';
 import type { ToView } from './messages.ts';
 import { type Entry, type Pending, type Prose, runningTurn, type State, say, type Turn } from './state.ts';
 import { applyUpdate, goingOn, prependItems, turnsFrom } from './transcript.ts';
@@ -46,32 +53,10 @@ export function reduce(state: State, action: ToView | Local): State {
         crashed: state.crashed && state.session?.id === action.sessionId,
         toggles: {},
       };
-    case 'loaded': {
-      const { page } = action;
-      const same = state.session?.id === page.session.id;
-      const others = state.approvals.filter((pending) => pending.request.sessionId !== page.session.id);
-      const known = new Map(state.approvals.map((pending) => [pending.request.approvalId, pending]));
-      return {
-        ...state,
-        session: page.session,
-        opening: null,
-        mode: page.session.mode,
-        turns: withSending(turnsFrom(page.items, page.session.busy), state.turns),
-        oldest: page.items[0]?.id ?? '',
-        hasMore: page.hasMore,
-        loadingOlder: false,
-        lastSeq: page.lastSeq,
-        gap: false,
-        approvals: [
-          ...others,
-          ...page.pendingApprovals.map((request) => known.get(request.approvalId) ?? { request, at: action.at }),
-        ],
-        queue: action.queue,
-        stopping: page.session.busy ? state.stopping : null,
-        heard: action.at,
-        toggles: same ? state.toggles : {},
-      };
-    }
+    case 'loaded':
+      return { ...withPage(state, action.page, action.at), queue: action.queue };
+    case 'refreshed':
+      return action.page.session.id === state.session?.id ? withPage(state, action.page, action.at) : state;
     case 'openFailed':
       if (state.opening !== action.sessionId) return state;
       return say(
@@ -220,6 +205,29 @@ export function reduce(state: State, action: ToView | Local): State {
     default:
       return action satisfies never;
   }
+}
+
+/** The newest page of a session in the place of whatever was here of it. */
+function withPage(state: State, page: SessionLoadResult, at: number): State {
+  const same = state.session?.id === page.session.id;
+  const others = state.approvals.filter((pending) => pending.request.sessionId !== page.session.id);
+  const known = new Map(state.approvals.map((pending) => [pending.request.approvalId, pending]));
+  return {
+    ...state,
+    session: page.session,
+    opening: null,
+    mode: page.session.mode,
+    turns: withSending(turnsFrom(page.items, page.session.busy), state.turns),
+    oldest: page.items[0]?.id ?? '',
+    hasMore: page.hasMore,
+    loadingOlder: false,
+    lastSeq: page.lastSeq,
+    gap: false,
+    approvals: [...others, ...page.pendingApprovals.map((request) => known.get(request.approvalId) ?? { request, at })],
+    stopping: page.session.busy ? state.stopping : null,
+    heard: at,
+    toggles: same ? state.toggles : {},
+  };
 }
 
 /** What was sent while the session was loaded is part of it, though no page has it yet. */

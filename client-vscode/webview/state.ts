@@ -182,9 +182,10 @@ export const INITIAL: State = {
   urgent: { n: 0, what: 'failed', detail: '' },
 };
 
+/** Whether a turn runs here. What runs in another window is stopped, steered and queued for there. */
 export function isBusy(state: State): boolean {
   const last = state.turns.at(-1);
-  return last?.status === 'running' || last?.status === 'sending';
+  return last?.status === 'sending' || (last?.status === 'running' && !state.session?.elsewhere);
 }
 
 export function runningTurn(state: State): Turn | undefined {

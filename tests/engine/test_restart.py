@@ -139,14 +139,15 @@ async def test_a_turn_that_runs_in_another_process_is_shown_as_running_and_mende
         other.set_secret("openai", "test-key")
         try:
             loaded = await other.load(turn.session_id)
-            assert loaded.session.busy
+            assert (loaded.session.busy, loaded.session.elsewhere) == (True, True)
+            assert not (await turn.live.load(turn.session_id)).session.elsewhere
             assert [item.call.status.value for item in loaded.items if item.kind == "tool_call"] == ["in_progress"]
             with pytest.raises(SessionBusy):
                 await other.prompt(turn.session_id, [{"type": "text", "text": "me too"}])
             await turn.live.cancel(turn.session_id)
             await running
             loaded = await other.load(turn.session_id)
-            assert not loaded.session.busy
+            assert (loaded.session.busy, loaded.session.elsewhere) == (False, False)
             assert [item.stop_reason for item in loaded.items if item.kind == "turn_end"] == ["cancelled"]
             assert (await other.prompt(turn.session_id, [{"type": "text", "text": "now"}])).stop_reason == "end_turn"
         finally:

@@ -80,6 +80,7 @@ function rig() {
     onDidHide: () => {},
     setBadge: () => {},
     deliver: () => {},
+    isVisible: true,
   } as unknown as View;
   const quiet = () => ({ dispose: () => {} });
   const server = {
@@ -141,6 +142,36 @@ describe('opening a session', () => {
     await opened;
     expect([chat.session, kept.get('pilotfish.session')]).toEqual([null, undefined]);
     expect(posted.at(-1)).toMatchObject({ type: 'opening', sessionId: null });
+  });
+});
+
+describe('a session that another window works in', () => {
+  it('is looked at until that is over', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { chat, posted, owed } = rig();
+    const flush = async () => {
+      for (let n = 0; n < 20; n += 1) await Promise.resolve();
+    };
+    const elsewhere = { ...page('s1'), session: { ...SESSION, busy: true, elsewhere: true } };
+    void chat.open('s1');
+    await flush();
+    const answer = async (result: unknown) => {
+      void owed.splice(0, 1)[0]?.give(result);
+      await flush();
+    };
+    await answer(elsewhere);
+    vi.advanceTimersByTime(3000);
+    await flush();
+    await answer(elsewhere);
+    vi.advanceTimersByTime(3000);
+    await flush();
+    await answer(page('s1'));
+    vi.advanceTimersByTime(30_000);
+    await flush();
+    vi.useRealTimers();
+    expect(owed).toEqual([]);
+    expect(posted.flatMap((one) => (one.type === 'refreshed' ? [one.page.session.busy] : []))).toEqual([true, false]);
+    expect(chat.busy).toBe(false);
   });
 });
 

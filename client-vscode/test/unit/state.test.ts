@@ -143,6 +143,33 @@ describe('a session on its way', () => {
   });
 });
 
+describe('a turn that runs in another window', () => {
+  const busy = { ...SESSION, busy: true, elsewhere: true };
+  const item: Item = { kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: [{ type: 'text', text: 'Go' }] };
+  const said: Item = { kind: 'message', id: 'm1', turnId: 't1', seq: 2, text: 'So far' };
+  const refreshed = (items: readonly Item[], session: Session): ToView => {
+    const page = { session, items: [...items], hasMore: false, lastSeq: 2, pendingApprovals: [] };
+    return { type: 'refreshed', page, at: AT };
+  };
+
+  it('is shown as running, and this window is free', () => {
+    const state = run(loaded([item], { session: busy }));
+    expect([state.turns[0]?.status, isBusy(state)]).toEqual(['running', false]);
+  });
+
+  it('is shown as it is each time it is looked at, and what was opened by hand stays open', () => {
+    const before = run(loaded([item], { session: busy }), { type: 'toggle', key: 'x', open: true });
+    const state = reduce(before, refreshed([item, said], busy));
+    expect(state.turns.flatMap((turn) => turn.entries.map((entry) => entry.id))).toEqual(['m1']);
+    expect([state.turns[0]?.key, state.toggles]).toEqual([before.turns[0]?.key, { x: true }]);
+  });
+
+  it('of a session that is no longer in view changes nothing', () => {
+    const state = run(OPEN);
+    expect(reduce(state, refreshed([item], { ...busy, id: 'other' }))).toBe(state);
+  });
+});
+
 describe('a loaded turn', () => {
   it('knows when it began and ended', () => {
     const { loaded: page } = recorded('work');

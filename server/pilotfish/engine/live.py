@@ -322,6 +322,7 @@ class Live(Surroundings):
             turns=live.conversation.turns if live else row.turns,
             busy=(live.line.busy or live.conversation.elsewhere is not None) if live else False,
             usage=live.conversation.usage if live else row.usage,
+            elsewhere=live is not None and live.conversation.elsewhere is not None,
         )
 
     async def _told(self, session: LiveSession) -> Session:

@@ -36,6 +36,8 @@ class Session:
     turns: int
     busy: bool
     usage: Usage
+    elsewhere: bool = False
+    """its turn runs in another process"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ def session(value: Session) -> wire.Session:
         turns=value.turns,
         busy=value.busy,
         usage=present.usage(value.usage),
+        elsewhere=value.elsewhere or None,
     )
 
 

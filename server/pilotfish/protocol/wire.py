@@ -184,6 +184,8 @@ class Session(Whole):
     busy: bool
     """a turn is running"""
     usage: Usage
+    elsewhere: bool | None = None
+    """true: its turn runs in another window, which alone is told of it"""
 
 
 class Failure(Wire):
