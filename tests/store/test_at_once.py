@@ -17,13 +17,15 @@ from tests.store.makers import Pen, call, chunk, opened, said, session, start
 
 from pilotfish.core.messages import CallResult
 from pilotfish.core.records import ChunkRecord, MessageRecord, Record, ToolCallRecord
-from pilotfish.store import writer
+from pilotfish.errors import SessionBusy
+from pilotfish.store import quick, writer
 from pilotfish.store.bodies import encode, is_small
 from pilotfish.store.jobs import Job, commit
+from pilotfish.store.lane import Lane
 
 
 async def test_a_small_record_is_written_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(writer, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         pen = Pen()
@@ -126,7 +128,7 @@ async def test_a_disk_that_was_slow_is_left_to_the_thread_for_a_while(tmp_path: 
         await ledger.append("s", pen(start()))
 
         def slow(tables: Any, jobs: Sequence[Job]) -> None:
-            time.sleep(writer.QUICK_SECONDS * 2)
+            time.sleep(quick.QUICK_SECONDS * 2)
             commit(tables, jobs)
 
         monkeypatch.setattr(writer, "commit", slow)
@@ -135,12 +137,51 @@ async def test_a_disk_that_was_slow_is_left_to_the_thread_for_a_while(tmp_path: 
         append = ledger.append("s", pen(chunk("then")))
         assert not append.done()
         await append
-        ledger._writer._slow_until = 0.0
+        ledger._writer.quick = quick.Quick()
         assert ledger.append("s", pen(chunk("later"))).done()
 
 
+async def test_where_a_session_stands_is_read_at_once_and_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        await ledger.append("s", pen(start()))
+        await ledger.heads("s")
+        threads = _Watched(monkeypatch)
+        assert (await ledger.heads("s")).n == 1
+        hold = await ledger.hold("s")
+        with pytest.raises(SessionBusy):
+            await ledger.hold("s")
+        hold.release()
+        assert threads.used == []
+        ledger._writer.quick._slow_until = time.monotonic() + 60
+        assert (await ledger.heads("s")).n == 1
+        (await ledger.hold("s")).release()
+        assert threads.used == ["lane", "to_thread"]
+
+
+class _Watched:
+    """Whose thread is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.used: list[str] = []
+        put, to_thread = Lane.put, asyncio.to_thread
+
+        def watched_put(lane: Lane, job: Job) -> asyncio.Future[Any]:
+            self.used.append("lane")
+            return put(lane, job)
+
+        async def watched_to_thread(work: Any, *args: Any) -> Any:
+            self.used.append("to_thread")
+            return await to_thread(work, *args)
+
+        monkeypatch.setattr(Lane, "put", watched_put)
+        monkeypatch.setattr(asyncio, "to_thread", watched_to_thread)
+
+
 async def test_the_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(writer, "QUICK_SECONDS", 60.0)  # this machine may be busy
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)  # this machine may be busy
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         pen = Pen()

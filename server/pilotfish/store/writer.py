@@ -6,8 +6,8 @@ meets the trouble fails with it, so that its turn can tell the user, though its 
 Every few seconds, and at the end, the writer tries the disk again and writes what has waited.
 
 Small appends that need no sync are written on the event loop, which costs a quarter of the way to the thread and back.
-There nothing is waited for: not for another process, not for the log to be emptied into the database. A disk that
-was slow once is left to the thread for a while.
+There nothing is waited for: not for another process, not for the log to be emptied into the database, not for a slow
+disk (`quick.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pilotfish.errors import StorageError, UnknownSession
 from pilotfish.store.jobs import Job, commit, look
 from pilotfish.store.lane import Lane
 from pilotfish.store.opening import BUSY_SECONDS, Site
+from pilotfish.store.quick import Quick
 from pilotfish.store.rows import StoreNotice
 from pilotfish.store.spare import SpareTables
 from pilotfish.store.tables import Tables
@@ -40,13 +41,6 @@ SCRUB_SECONDS_AT_END: Final = 0.5
 """what is left then is scrubbed after the next start"""
 
 SHORT_BUSY_MS: Final = 100
-
-QUICK_SECONDS: Final = 0.005
-"""what a commit on the event loop may take"""
-
-SLOW_SHARE: Final = 100
-"""after one that took longer everything goes to the thread for so many times as long: a hundredth of the loop's time is
-what a slow disk may cost"""
 
 MANY_IN_A_ROW: Final = 200
 """commits on the event loop: then one goes to the thread, which empties the log into the database when it is long"""
@@ -67,11 +61,11 @@ class Writer:
         """what the user should know of the store, in the order it happened"""
         self.generation = 0
         """counts the openings: a reader of an earlier one may look at a file that was set aside"""
+        self.quick = Quick()
         self.site = Site(directory)
         self._disk: Tables | None = None
         self._manners: Literal["synced", "patient", "at once"] | None = None
         self._in_a_row = 0
-        self._slow_until = 0.0
         self._spare: SpareTables | None = None
         self._backlog: list[Job] = []
         self._trouble = StorageError("", remedy="")
@@ -112,18 +106,15 @@ class Writer:
     def _serve_now(self, job: Job) -> bool:
         """On the event loop, while the thread is idle."""
         self._in_a_row += 1
-        began = time.monotonic()
-        if self._spare is not None or self._disk is None or self._in_a_row > MANY_IN_A_ROW or began < self._slow_until:
+        if self._spare is not None or self._disk is None or self._in_a_row > MANY_IN_A_ROW or not self.quick:
             return False
         try:
-            self._behave("at once")
-            commit(self._disk, [job])
+            with self.quick.measured():
+                self._behave("at once")
+                commit(self._disk, [job])
         except Exception:  # another process writes, or the disk refuses: the thread waits, or finds the words
             job.error = None
             return False
-        took = time.monotonic() - began
-        if took > QUICK_SECONDS:
-            self._slow_until = began + took * SLOW_SHARE
         return True
 
     # What follows runs on the thread.
