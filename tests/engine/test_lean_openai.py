@@ -114,8 +114,16 @@ def model_over(kind: str, chunks: Sequence[bytes | Exception], *, lean: bool) ->
 
 
 async def outcome(kind: str, chunks: Sequence[bytes | Exception], *, lean: bool) -> tuple[Any, list[tuple[int, str]]]:
-    """What a stream gives: the response or the error, without clocks; and the text of each part as its events tell."""
+    """What a stream gives: the response or the error, without clocks; and the text of each part as its events tell.
+    The second answer of a lean client, which asks without the SDK once it has asked with it."""
     model = model_over(kind, chunks, lean=lean)
+    first = await told_by(model)
+    if lean:
+        assert await told_by(model) == first
+    return first
+
+
+async def told_by(model: Model[Any]) -> tuple[Any, list[tuple[int, str]]]:
     told: dict[int, str] = {}
     options, parameters = model.prepare_request(None, PARAMETERS)
     try:
@@ -420,10 +428,11 @@ async def test_the_request_is_the_same_with_images_files_tools_and_settings(kind
                 extra_headers={"x-own": "1"},
             )
             async with client:
+                await ask(model, PROMPT)  # from the second on a lean client asks without the SDK
                 await ask(model, HISTORY)
                 options, parameters = model.prepare_request(None, PARAMETERS)
                 await model.request(list(HISTORY), options, parameters)
-        stock, stock_plain, lean_, lean_plain = provider.requests
+        _, stock, stock_plain, _, lean_, lean_plain = provider.requests
     assert lean_.body == stock.body
     assert lean_plain.body == stock_plain.body
     ignored = {"content-length", "host"}
@@ -448,12 +457,15 @@ async def test_the_request_is_the_same_with_images_files_tools_and_settings(kind
         say("one", "two", end="drop"),
     ],
 )
-async def test_errors_over_a_real_connection_are_the_same(kind: str, reply: Reply) -> None:
+@pytest.mark.parametrize("before", [0, 1])
+async def test_errors_over_a_real_connection_are_the_same(kind: str, reply: Reply, before: int) -> None:
     found: list[tuple[str, str, object]] = []
-    async with serve(reply, reply) as provider:
+    async with serve(*(say("fine"),) * before, reply, *(say("fine"),) * before, reply) as provider:
         for lean in (False, True):
             client, model = pointed(provider, lean=lean, kind=kind)
             async with client:
+                for _ in range(before):
+                    await ask(model)
                 with pytest.raises(Exception) as caught:  # noqa: PT011  # compared below
                     await ask(model)
             found.append((type(caught.value).__name__, str(caught.value), getattr(caught.value, "retry_after", None)))
@@ -751,3 +763,30 @@ def test_a_chunk_built_by_hand_is_the_sdks(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize("data", UNUSUAL)
 def test_an_unusual_chunk_is_left_to_the_sdk(data: Any) -> None:
     assert lean_chunks.chunk(data) is None
+
+
+async def test_what_is_known_is_asked_without_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    request = AsyncOpenAI.request
+
+    async def watched(self: AsyncOpenAI, *args: Any, **options: Any) -> Any:
+        asked.append(self.api_key)
+        return await request(self, *args, **options)
+
+    monkeypatch.setattr(AsyncOpenAI, "request", watched)
+    async with serve(otherwise=say("ok")) as provider:
+        client, model = pointed(provider, lean=True)
+        async with client:
+            for _ in range(3):
+                await ask(model)
+            assert asked == ["k"]
+            client.api_key = "another"
+            for _ in range(2):
+                await ask(model)
+            assert asked == ["k", "another"]
+            client.max_retries = 1  # repeating is the SDK's business
+            await ask(model)
+            assert asked == ["k", "another", "another"]
+        assert [seen.headers["authorization"] for seen in provider.requests] == ["Bearer k"] * 3 + [
+            "Bearer another"
+        ] * 3

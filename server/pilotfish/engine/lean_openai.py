@@ -15,8 +15,9 @@ from typing import Any, TypeVar, cast
 import anyio
 import httpx2
 import orjson
-from openai import AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
+from openai import APIConnectionError, APITimeoutError, AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
 from openai._base_client import make_request_options
+from openai._httpx2 import request_exceptions, timeout_exceptions
 from openai._models import FinalRequestOptions
 from openai._types import NotGiven, Omit
 from openai.resources.chat.completions.completions import AsyncCompletions
@@ -41,7 +42,7 @@ def install(client: object) -> bool:
     client.chat.__dict__["completions"] = LeanCompletions(client)
     client.__dict__["_make_sse_decoder"] = LeanDecoder
     client.__dict__["_process_response_data"] = _by_hand(client._process_response_data)  # noqa: SLF001  # a hook
-    client.__dict__["_build_request"] = _with_known_head(client, client._build_request)  # noqa: SLF001  # a hook
+    client.__dict__["_build_request"] = Heads(client).build
     return True
 
 
@@ -80,40 +81,83 @@ def _by_hand(process: Callable[..., Any]) -> Callable[..., Any]:
     return processed
 
 
-def _with_known_head(client: AsyncOpenAI, build: Callable[..., httpx2.Request]) -> Callable[..., httpx2.Request]:
-    """Requests whose address and headers the SDK made before, for another body.
+class Heads:
+    """Requests that differ in nothing but the body from one that the SDK has made.
 
-    It parses the address four times and the headers three times for each. Both depend on the key and on what is asked
-    for here, and on nothing else that changes in a client of ours; cookies, the length and the body are each request's
-    own.
+    It parses the address four times and the headers three times for each, copies the options twice, and looks at the
+    answer through three more objects. Address and headers depend on the key and on what is asked for here, and on
+    nothing else that changes in a client of ours; cookies, the length and the body are each request's own.
     """
-    known: dict[tuple[object, ...], _Head] = {}
 
-    def built(options: FinalRequestOptions, *, retries_taken: int = 0) -> httpx2.Request:
+    def __init__(self, client: AsyncOpenAI) -> None:
+        self._client = client
+        self._build = client._build_request  # noqa: SLF001  # a hook
+        self._known: dict[tuple[object, ...], _Head] = {}
+
+    def build(self, options: FinalRequestOptions, *, retries_taken: int = 0) -> httpx2.Request:
+        """In place of the SDK's `_build_request`."""
         if (
-            not isinstance(options.content, bytes)
+            options.method.lower() != "post"
+            or not isinstance(options.content, bytes)
             or not isinstance(options.timeout, NotGiven)
             or options.params
+            or retries_taken
             or not isinstance(options.headers, Mapping)
         ):
-            return build(options, retries_taken=retries_taken)
-        key = (options.method, options.url, retries_taken, client.api_key, *options.headers.items())
-        head = known.get(key)
-        if head is None or head.base is not client.base_url:
-            made = build(options, retries_taken=retries_taken)
-            known.clear()  # another key, another place: the last ones are not used again
-            known[key] = _Head(client.base_url, made)
-            return made
+            return self._build(options, retries_taken=retries_taken)
+        if (known := self._request(options.url, options.headers, options.content)) is not None:
+            return known
+        made = self._build(options)
+        self._known.clear()  # another key, another place: the last ones are not used again
+        self._known[self._key(options.url, options.headers)] = _Head(self._client.base_url, made)
+        return made
+
+    async def stream(self, path: str, params: Mapping[str, Any], body: bytes) -> httpx2.Response | None:
+        """The answer to a request of which all but the body is known; raises what the SDK raises. None: the SDK has to
+        make it, for the first time, or because it signs or repeats its requests."""
+        client = self._client
+        if (
+            not params.get("stream")
+            or client.max_retries
+            or client.custom_auth is not None
+            or any(getattr(client, name) is not None for name in _SIGNERS)
+            or params.get("extra_query")
+            or not isinstance(params.get("timeout", NotGiven()), NotGiven)
+        ):
+            return None
+        request = self._request(path, request_headers(params), body)
+        if request is None:
+            return None
+        try:
+            response = await client._client.send(request, stream=True)  # noqa: SLF001  # as the SDK does
+        except timeout_exceptions() as error:
+            raise APITimeoutError(request=request) from error
+        except request_exceptions() as error:
+            raise APIConnectionError(request=request) from error
+        if not response.is_success:
+            await response.aread()
+            raise client._make_status_error_from_response(response) from None  # noqa: SLF001  # as the SDK does
+        return response
+
+    def _request(self, path: str, headers: Mapping[str, Any], body: bytes) -> httpx2.Request | None:
+        head = self._known.get(self._key(path, headers))
+        if head is None or head.base is not self._client.base_url:
+            return None
         return httpx2.Request(
-            options.method,
+            "POST",
             head.url,
             headers=head.headers,
-            cookies=client._client.cookies,  # noqa: SLF001  # as the SDK does: the jar is the HTTP client's
-            content=options.content,
+            cookies=self._client._client.cookies,  # noqa: SLF001  # as the SDK does: the jar is the HTTP client's
+            content=body,
             extensions=head.extensions,
         )
 
-    return built
+    def _key(self, path: str, headers: Mapping[str, Any]) -> tuple[object, ...]:
+        return (path, self._client.api_key, *headers.items())
+
+
+_SIGNERS = ("_api_key_provider", "_workload_identity_auth", "_provider_runtime")
+"""attributes of the SDK's client that make a request more than its head and its body"""
 
 
 class _Head:
@@ -146,6 +190,8 @@ class LeanCompletions(AsyncCompletions):
         body = raw_body(params)
         if body is None:
             return cast(Any, await super().create(**params))
+        if response := await answer(self._client, "/chat/completions", params, body):
+            return LeanStream(cast_to=ChatCompletionChunk, response=response, client=self._client)
         return await self._post(
             "/chat/completions",
             content=body,
@@ -171,10 +217,19 @@ def raw_body(params: Mapping[str, Any]) -> bytes | None:
         return None
 
 
+async def answer(client: AsyncOpenAI, path: str, params: Mapping[str, Any], body: bytes) -> httpx2.Response | None:
+    """The answer without the SDK, where that is possible: see `Heads.stream`."""
+    heads: object = getattr(client.__dict__.get("_build_request"), "__self__", None)
+    return await heads.stream(path, params, body) if isinstance(heads, Heads) else None
+
+
+def request_headers(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Content-Type": "application/json", **cast("Mapping[str, str]", params.get("extra_headers") or {})}
+
+
 def options(params: Mapping[str, Any]) -> Any:
-    headers = {"Content-Type": "application/json", **cast("Mapping[str, str]", params.get("extra_headers") or {})}
     return make_request_options(
-        extra_headers=headers,
+        extra_headers=request_headers(params),
         extra_query=params.get("extra_query"),
         timeout=params.get("timeout", NotGiven()),
         security={"bearer_auth": True},

@@ -8,7 +8,7 @@ from openai import AsyncOpenAI
 from openai.resources.responses.responses import AsyncResponses
 from openai.types.responses import Response, ResponseStreamEvent
 
-from pilotfish.engine.lean_openai import LeanStream, is_lean, options, raw_body
+from pilotfish.engine.lean_openai import LeanStream, answer, is_lean, options, raw_body
 
 
 def install(client: AsyncOpenAI) -> bool:
@@ -26,6 +26,8 @@ class LeanResponses(AsyncResponses):
         body = raw_body(params)
         if body is None:
             return cast(Any, await super().create(**params))
+        if response := await answer(self._client, "/responses", params, body):
+            return LeanStream(cast_to=cast(Any, ResponseStreamEvent), response=response, client=self._client)
         return await self._post(
             "/responses",
             content=body,
