@@ -405,6 +405,22 @@ async def test_typing_in_the_edited_line_is_never_overwritten(scene: Scene) -> N
     assert scene.document == LINES.replace("line 5", "typed line 5")
 
 
+async def test_an_editor_that_refuses_though_nothing_moves_is_asked_a_few_times_and_named(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    async def refuse(path: Path, version: int, hunks: Sequence[Hunk]) -> bool:
+        asked.append(version)
+        return False
+
+    scene.editor.open(scene.path)
+    monkeypatch.setattr(scene.editor, "apply", refuse)
+    with pytest.raises(ToolError, match="the editor does not let"):
+        await scene.workspace.apply(scene.path, swap("line 9", "LINE 9"))
+    assert (scene.document, scene.disk, asked) == (LINES, LINES, [1, 1, 1])
+
+
 async def test_somebody_who_types_without_end_is_not_fought(scene: Scene) -> None:
     scene.editor.open(scene.path)
     for _ in range(20):

@@ -28,6 +28,7 @@ from pilotfish.workspace.text import check
 from pilotfish.workspace.view import View, Views, load
 
 ATTEMPTS = 8  # drafts of one edit while somebody types
+REFUSALS = 3  # of an edit of one and the same version: that is no typing
 CATCH_UP = 1.0  # seconds an editor is given to reload a clean document before the disk is written beside it
 HEAR = 1.0  # seconds until the editor has told of an edit it made, or of what saving did to it
 LONG_TEXT = 500_000  # characters; drafting takes a millisecond or more
@@ -83,6 +84,7 @@ class Writer:
         """Draft and make it true, again when the file moves on meanwhile. Call it under the file's lock."""
         await self.hold(path)
         refused: Draft | None = None
+        refusals: list[int] = []
         for _ in range(ATTEMPTS):
             view = await self._views.look(path)
             if refused is not None and view is not None and view.text == refused.after:
@@ -94,9 +96,11 @@ class Writer:
             elif draft.exact == view.exact and (view.source == "buffer" or draft.data == view.data):
                 return _written(draft, view.source, saved=not view.dirty)
             elif view.source == "buffer" and view.buffer is not None and self._editor.can_edit:
-                if await self._through_editor(draft, view, view.buffer):
+                if await self._through_editor(draft, view, view.buffer, refusals):
                     return await self._finish(draft)
                 refused = draft
+                if refusals.count(view.buffer.version) == REFUSALS:
+                    raise ToolError(f"the editor does not let {path} be edited; nothing was written. It may be locked")
             elif await self._on_disk(draft):
                 return _written(draft, "disk", saved=True)
         raise StaleEdit(f"{path} keeps changing while it is edited; nothing was written. Try again in a moment")
@@ -142,7 +146,8 @@ class Writer:
         except FileExistsError as error:
             raise ToolError(f"{new} exists already; nothing is overwritten") from error
 
-    async def _through_editor(self, draft: Draft, view: View, buffer: Buffer) -> bool:
+    async def _through_editor(self, draft: Draft, view: View, buffer: Buffer, refusals: list[int]) -> bool:
+        """Whether the editor made the edit. `refusals` gets the version of the document when it refused to."""
         check(buffer.text, draft.hunks)
         if view.disk is not None and disks.identity(draft.path) != view.disk.identity:
             return False  # an editor would edit the old text, and the document would be in conflict with the disk
@@ -153,6 +158,8 @@ class Writer:
             return now is None or now.version != buffer.version
 
         await self._clock.until(told, HEAR if applied else REFUSED)
+        if not applied:
+            refusals.append(buffer.version)
         return applied
 
     async def _finish(self, draft: Draft) -> Written:
