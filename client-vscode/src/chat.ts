@@ -201,6 +201,7 @@ export class Chat implements vscode.Disposable {
   }
 
   async stop(): Promise<void> {
+    this.sending.stop();
     if (this.session) await this.connection.request('pilotfish/session/cancel', { sessionId: this.session.id });
   }
 

@@ -1,6 +1,6 @@
 /** Prompts on their way to the server: the first one makes the session, and a draft is kept until the server has it. */
 
-import type * as vscode from 'vscode';
+import * as vscode from 'vscode';
 import type { FromView } from '../webview/messages.ts';
 import { composed } from './attach.ts';
 import type { Batch } from './batch.ts';
@@ -27,6 +27,7 @@ export interface Here {
 
 export class Sending {
   private beginning: Promise<Session> | undefined;
+  private stops = 0;
 
   constructor(
     private readonly here: Here,
@@ -42,7 +43,9 @@ export class Sending {
     const { promptId, prompt, draft, whenBusy } = message;
     this.drafts.sending(promptId, this.here.session?.id ?? null, draft);
     try {
+      const { stops } = this;
       const session = await this.session();
+      if (stops !== this.stops) throw new Error(vscode.l10n.t('Stopped before it was sent.'));
       const answering = this.connection.request('pilotfish/session/prompt', {
         sessionId: session.id,
         prompt: [...prompt],
@@ -64,6 +67,11 @@ export class Sending {
       this.view.post({ type: 'sendFailed', promptId, message: messageOf(error), draft: this.drafts.failed(promptId) });
       this.log.warn(`prompt: ${messageOf(error)}`);
     }
+  }
+
+  /** What is not yet with the server does not go there. */
+  stop(): void {
+    this.stops += 1;
   }
 
   /** An earlier prompt, changed: a copy of the session up to it goes on from there. */

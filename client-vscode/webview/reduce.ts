@@ -146,6 +146,7 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'sendFailed':
       return {
         ...state,
+        stopping: runningTurn(state) ? state.stopping : null,
         queue: state.queue.filter((prompt) => prompt.promptId !== action.promptId),
         turns: state.turns.map((turn) =>
           turn.promptId === action.promptId && turn.status === 'sending'

@@ -29,7 +29,7 @@ export function remediesOf(kind: FailureKind): readonly Remedy[] {
     case 'context':
       return ['summarise', 'newSession', 'selectModel', 'retry'];
     case 'restarted':
-      return ['continue', 'retry'];
+      return ['continue', 'retry', 'showLog'];
     case 'storage':
     case 'internal':
       return ['retry', 'showLog'];

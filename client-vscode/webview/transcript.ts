@@ -94,13 +94,14 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       return inTurn(state, turnId, (turn) => ({ ...turn, files: mergeFile(turn.files, update) }));
     case 'notice': {
       const { retryAfter, ...notice } = update;
-      return inTurn(state, turnId, (turn) => ({
+      const next = inTurn(state, turnId, (turn) => ({
         ...goingOn(turn),
         ...(retryAfter !== undefined && {
           retry: { at: at + retryAfter * 1000, ...(notice.cause && { cause: notice.cause }) },
         }),
         entries: [...turn.entries, { ...notice, id: `notice.${params.seq}`, turnId, seq: params.seq }],
       }));
+      return notice.level === 'error' ? say(next, 'failed', notice.message) : next;
     }
     case 'compaction':
       return inTurn(state, turnId, (turn) => ({

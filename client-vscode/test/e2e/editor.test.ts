@@ -276,4 +276,39 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await world.workbench.ask('Still there?');
     await chat.getByText('Here again.').waitFor();
   });
+
+  step('a failure comes with its remedies, and they work', async ({ workbench, provider }) => {
+    const { chat, page } = workbench;
+    await provider.script({ error: 'authentication' }, { text: 'With the right key.' });
+    await workbench.ask('Try it');
+    const box = chat.locator('.notice.boxed');
+    await box.getByText('Provider rejected the key.').waitFor();
+    await workbench.shot('41-failed');
+    await box.getByRole('button', { name: 'Update key' }).click();
+    await page.locator('.quick-input-widget', { hasText: 'Key for 127.0.0.1' }).waitFor();
+    await page.keyboard.press('Escape');
+    await box.getByRole('button', { name: 'Retry' }).click();
+    await chat.getByText('With the right key.').waitFor();
+  });
+
+  step('a crash in the middle of an answer keeps what came, and one press goes on', async (world) => {
+    const { workbench, provider } = world;
+    const { chat } = workbench;
+    await provider.hold();
+    await provider.script(
+      { parts: [{ text: 'The first half, ' }, { gate: true }, { text: 'never sent.' }] },
+      { text: 'And the second half.' },
+    );
+    await workbench.ask('Tell me all');
+    await chat.getByText('The first half,').waitFor();
+    await world.signalServer('SIGKILL');
+    const box = chat.locator('.notice.boxed', { hasText: 'the last step may be incomplete' });
+    await box.waitFor();
+    await chat.getByText('The first half,').waitFor();
+    await workbench.shot('42-cut');
+    assert.equal(await chat.getByRole('button', { name: 'Continue' }).count(), 1);
+    await provider.release();
+    await box.getByRole('button', { name: 'Continue' }).click();
+    await chat.getByText('And the second half.').waitFor();
+  });
 });

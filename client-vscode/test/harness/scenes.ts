@@ -470,7 +470,24 @@ export const SCENES: Record<string, readonly ToView[]> = {
     loaded(),
     updates(WORK),
     { type: 'crashed', at: AT },
-    loaded([{ kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: PROMPT.prompt }]),
+    loaded([
+      { kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: PROMPT.prompt },
+      {
+        kind: 'turn_end',
+        id: 'i2',
+        turnId: 't1',
+        seq: 2,
+        stopReason: 'failed',
+        usage: USAGE,
+        undone: false,
+        error: {
+          message: 'Pilotfish restarted; the last step may be incomplete.',
+          remedy: 'Say “continue” to go on.',
+          retryable: true,
+          kind: 'restarted',
+        },
+      },
+    ]),
   ],
   group: [
     ...START,

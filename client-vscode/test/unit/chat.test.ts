@@ -203,6 +203,23 @@ describe('a prompt', () => {
     expect(chat.session?.id).toBe('new');
   });
 
+  it('stopped before there is a session is not sent, and its words come back', async () => {
+    const { wait, owed, say, posted } = rig();
+    const draft = { ...EMPTY_DRAFT, text: 'Never mind' };
+    say({ ...(send('p1') as Extract<FromView, { type: 'send' }>), draft });
+    const made = await wait('pilotfish/session/new');
+    say({ type: 'stop' });
+    await made.give({ session: { ...SESSION, id: 'new', busy: false } });
+    // The session is there by now, so the stop is told to it as well.
+    expect(owed.filter(({ method }) => method === 'pilotfish/session/prompt')).toEqual([]);
+    expect(posted.at(-1)).toEqual({
+      type: 'sendFailed',
+      promptId: 'p1',
+      message: 'Stopped before it was sent.',
+      draft,
+    });
+  });
+
   it('that made a session takes nobody away who has gone elsewhere meanwhile', async () => {
     const { chat, wait, say } = rig();
     say(send('p1'));

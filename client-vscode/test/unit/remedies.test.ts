@@ -16,7 +16,7 @@ describe('a failed turn', () => {
     ['network', ['Retry', 'Settings']],
     ['bad_request', ['Edit prompt', 'Retry', 'Switch model', 'New session']],
     ['context', ['Summarise', 'New session', 'Switch model', 'Retry']],
-    ['restarted', ['Continue', 'Retry']],
+    ['restarted', ['Continue', 'Retry', 'Show log']],
     ['storage', ['Retry', 'Show log']],
     ['internal', ['Retry', 'Show log']],
   ])('of %s offers what helps, the likeliest first', (kind, offered) => {

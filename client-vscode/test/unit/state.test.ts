@@ -106,6 +106,26 @@ describe('a provider that is asked again', () => {
   });
 });
 
+describe('a stop', () => {
+  const sending: Local = { type: 'sending', promptId: 'p9', prompt: [{ type: 'text', text: 'early' }], at: AT };
+
+  it('of a prompt that was not sent yet is over when the prompt comes back', () => {
+    const failed: ToView = { type: 'sendFailed', promptId: 'p9', message: 'Stopped.', draft: EMPTY_DRAFT };
+    const state = run(OPEN, sending, { type: 'stopping', at: AT }, failed);
+    expect([state.stopping, state.turns[0]?.status]).toEqual([null, 'refused']);
+  });
+});
+
+describe('a notice', () => {
+  it.each([
+    ['error', 'It could not be saved.'],
+    ['warning', ''],
+  ] as const)('of level %s is said aloud as far as it is urgent', (level, heard) => {
+    const notice: Update = { kind: 'notice', level, message: 'It could not be saved.' };
+    expect(run(OPEN, updates([STARTED, notice])).urgent.detail).toBe(heard);
+  });
+});
+
 describe('a session on its way', () => {
   const opening = (sessionId: string | null): ToView => ({
     type: 'opening',

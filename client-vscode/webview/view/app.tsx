@@ -1,7 +1,7 @@
 /** The whole view, top to bottom. */
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Said, State, Turn } from '../state.ts';
+import type { Said, State } from '../state.ts';
 import { state as store } from '../store.ts';
 import { saidWords } from '../words.ts';
 import { Composer } from './composer.tsx';
@@ -12,9 +12,15 @@ import { ServerBanner, Skeleton, Unopened, Welcome } from './welcome.tsx';
 
 export function App() {
   const state = store.value;
+  // What a restart took from the last turn, the turn itself says.
+  const last = state.turns.at(-1);
   return (
     <div class="app">
-      <ServerBanner server={state.server} crashed={state.crashed} cut={wasCut(state.turns.at(-1))} />
+      <ServerBanner
+        server={state.server}
+        crashed={state.crashed && last?.end?.error?.kind !== 'restarted'}
+        cut={last?.status === 'interrupted'}
+      />
       <Main state={state} />
       <Dock state={state} />
       <Composer state={state} />
@@ -29,11 +35,6 @@ function Main({ state }: { state: State }) {
   if (state.opening !== null) return <Skeleton />;
   if (state.unopened) return <Unopened {...state.unopened} />;
   return state.approvals.length > 0 ? <Transcript state={state} /> : <Welcome state={state} />;
-}
-
-/** Whether a crash may have taken something with it: the last turn did not come to its own end. */
-function wasCut(turn: Turn | undefined): boolean {
-  return turn !== undefined && (turn.status === 'interrupted' || turn.end?.stopReason === 'failed');
 }
 
 /** At most one quiet line in this time, in ms. */

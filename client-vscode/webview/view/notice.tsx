@@ -5,7 +5,7 @@ import { carryOn, resend, summarise, toggle } from '../actions.ts';
 import { l10n } from '../l10n.ts';
 import { headline, type Remedy, remediesOf, remediesOfNotice, remedyWords } from '../remedies.ts';
 import type { Turn } from '../state.ts';
-import { post, state as store } from '../store.ts';
+import { post } from '../store.ts';
 import { duration } from '../words.ts';
 import { Button, Icon, memo } from './parts.tsx';
 
@@ -20,7 +20,7 @@ interface NoticeProps {
 }
 
 export const NoticeRow = memo(({ level, message, remedy, cause, turnKey, last }: NoticeProps) => (
-  <div class={`notice ${level}`} role={level === 'error' ? 'alert' : 'note'}>
+  <div class={`notice ${level}`} role="note">
     <Icon name={level === 'info' ? 'info' : level} />
     <div>
       <span>{message}</span>
@@ -35,7 +35,8 @@ export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Tu
   const wait = failure.retryAfter === undefined ? undefined : duration(failure.retryAfter * 1000);
   const known = headline(failure.kind, wait);
   return (
-    <div class="notice error boxed" role="alert">
+    // No alert: it would be read out again whenever the turn comes into view. What is new, the announcer says.
+    <div class="notice error boxed" role="note">
       <Icon name="error" />
       <div>
         <span>{known ?? failure.message}</span>
@@ -65,12 +66,10 @@ interface RemediesProps {
 
 /** The first of a failed turn is what one would press. */
 export function Remedies({ all, kind, turnKey, prompt }: RemediesProps) {
-  // Not twice: after a crash the banner goes on.
-  const shown = all.filter((one) => one !== 'continue' || !store.value.crashed);
-  if (shown.length === 0) return null;
+  if (all.length === 0) return null;
   return (
     <div class="card-buttons">
-      {shown.map((one, index) => (
+      {all.map((one, index) => (
         <Button
           key={one}
           kind={prompt && index === 0 ? 'primary' : 'secondary'}
