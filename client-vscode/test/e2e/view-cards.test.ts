@@ -311,6 +311,26 @@ bareView('cards', (bare) => {
     );
   });
 
+  test('whoever sees the buttons of a card sees its question, however low the view', async () => {
+    const { page } = bare;
+    for (const scene of ['approval', 'waiting']) {
+      await bare.open(SCENES[scene] ?? []);
+      await page.setViewportSize({ width: 300, height: 420 });
+      await page.locator('.transcript').evaluate((node) => node.scrollTo(0, node.scrollHeight));
+      await say(page, []);
+      const [title, allow] = await page.evaluate(() => {
+        const card = [...document.querySelectorAll('.card.approval')].at(-1);
+        const isOnTop = (node: Element | null | undefined) => {
+          const at = node?.getBoundingClientRect();
+          const found = at && document.elementFromPoint(at.left + at.width / 2, at.top + Math.min(at.height, 20) / 2);
+          return !!node && !!found && node.contains(found);
+        };
+        return [isOnTop(card?.querySelector('.card-title')), isOnTop(card?.querySelector('.card-buttons button'))];
+      });
+      assert.deepEqual([title, allow], [true, true], scene);
+    }
+  });
+
   test('a card larger than the view is in sight while one is in it', async () => {
     const { page } = bare;
     const lines = Array.from({ length: 400 }, (_, n) => `line ${n}`).join('\n');

@@ -72,7 +72,9 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
     >
       <header class="card-head">
         <Icon name="question" />
-        <h3 class="card-title">{questionTitle(request.call)}</h3>
+        <h3 class="card-title" title={questionTitle(request.call)}>
+          {questionTitle(request.call)}
+        </h3>
         <Total request={request} />
       </header>
       {request.reason && <p class="card-reason">{sentence(escaped(request.reason))}</p>}

@@ -35,9 +35,6 @@ export function Dock({ state }: { state: State }) {
   if (nothing) return null;
   return (
     <section class="dock" aria-label={l10n.t('Questions, plan and queue')}>
-      {asks.map((ask) => (
-        <AskBox key={ask.id} ask={ask} />
-      ))}
       {hidden.map((pending) => (
         <HiddenQuestion
           key={pending.request.approvalId}
@@ -46,6 +43,9 @@ export function Dock({ state }: { state: State }) {
           place={open.indexOf(pending) + 1}
           of={open.length}
         />
+      ))}
+      {asks.map((ask) => (
+        <AskBox key={ask.id} ask={ask} />
       ))}
       {groups.map(({ kind, waiting }) => (
         <Group key={kind} kind={kind} waiting={waiting} state={state} open={state.toggles[`dock/${kind}`] ?? true} />
