@@ -1,0 +1,48 @@
+/** One session in two windows, each with a server of its own. */
+
+import assert from 'node:assert/strict';
+import { Workbench } from './support/browser.ts';
+import { story } from './support/story.ts';
+
+story('two windows', {}, (step) => {
+  let second: Workbench;
+
+  step('what the first window works at is followed in the second, which is not told of it', async (world) => {
+    const { workbench, provider, browser, vscode, folder } = world;
+    await workbench.open(folder);
+    await workbench.showChat();
+    await provider.hold();
+    await provider.script({ parts: [{ text: 'Written in the first ' }, { gate: true }, { text: 'window.' }] });
+    await workbench.ask('Write slowly');
+    await workbench.chat.getByText('Written in the first').waitFor({ timeout: 60_000 });
+
+    second = new Workbench(await browser.context.newPage(), vscode.url);
+    await second.open(folder);
+    await second.showChat();
+    await second.status('scripted');
+    await second.command('Pilotfish: Search Sessions');
+    await second.quickPick('Write slowly');
+    await second.chat.getByText('Working in another window').waitFor();
+    await second.shot('70-other-window');
+    assert.equal(await second.button('Stop').count(), 0, 'there is nothing here to stop');
+
+    await provider.release();
+    await second.chat.getByText('Written in the first window.').waitFor();
+    await second.ended(1);
+    await workbench.ended(1);
+  });
+
+  step('what is sent meanwhile from the second is refused with its reason, and its words are kept', async (world) => {
+    const { workbench, provider } = world;
+    await provider.hold();
+    await provider.script({ parts: [{ text: 'Once more ' }, { gate: true }, { text: 'from here.' }] });
+    await workbench.ask('Again');
+    await workbench.chat.getByText('Once more').waitFor();
+    await second.ask('Me too');
+    await second.chat.locator('.prompt.refused', { hasText: 'Me too' }).waitFor();
+    await second.shot('71-refused');
+    assert.equal(await second.prompt.inputValue(), 'Me too');
+    await provider.release();
+    await workbench.ended(2);
+  });
+});
