@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelRequest
 from tests.core.test_trim import rounds
-from tests.support.history import sound_histories
+from tests.support.history import broken_histories, parse, sound_histories
 
+from pilotfish.core.faults import is_sound
 from pilotfish.core.messages import CanonicalMessage
+from pilotfish.core.sanitizer import repair
 from pilotfish.engine.adapter import from_canonical, to_canonical
 from pilotfish.engine.sending import Sending
 from pilotfish.settings import Settings
@@ -55,3 +60,68 @@ def test_a_message_that_was_translated_is_not_translated_again() -> None:
     ours = sending()
     ours.know(message, known)
     assert ours._canonical_of(message) is known
+
+
+def begun(sender: Sending, history: list[CanonicalMessage], provider: str) -> list[CanonicalMessage]:
+    return canonical(sender.begin(history, provider, resumed=False))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(sound_histories | broken_histories, max_size=5),
+    st.lists(st.sampled_from(["go on", "go on", "go on", "cut", "other provider", "resume"]), max_size=6),
+)
+def test_a_conversation_that_goes_on_begins_as_if_it_were_new(
+    pieces: list[tuple[CanonicalMessage, ...]], steps: list[str]
+) -> None:
+    ours, history = sending(), list[CanonicalMessage]()
+    for piece, step in zip(pieces, ["go on", *steps], strict=False):
+        if step == "cut":
+            del history[-1:]
+        history += piece
+        provider = "another" if step == "other provider" else "openai"
+        if step == "resume":
+            history += parse("user: go / model: call a")
+            fresh = list(history)
+            expected = canonical(sending().begin(fresh, provider, resumed=True))
+            assert canonical(ours.begin(history, provider, resumed=True)) == expected
+        else:
+            fresh = list(history)
+            expected = begun(sending(), fresh, provider)
+            assert begun(ours, history, provider) == expected
+        assert history == fresh
+
+
+def test_what_was_looked_at_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(messages: Sequence[CanonicalMessage]) -> bool:
+        looked.append(len(messages))
+        return is_sound(messages)
+
+    def repaired(messages: Sequence[CanonicalMessage]) -> tuple[CanonicalMessage, ...]:
+        looked.append(len(messages))
+        return repair(messages)
+
+    monkeypatch.setattr("pilotfish.engine.sending.is_sound", counted)
+    monkeypatch.setattr("pilotfish.engine.sending.repair", repaired)
+    ours, history = sending(), [*rounds(3), *parse("model: done / user: more")]
+    before = ours.begin(history, "openai", resumed=False)
+    history += parse("model: yes / user: again")
+    after = ours.begin(history, "openai", resumed=False)
+    assert looked == [len(history) - 2, 3]
+    assert all(new is old for new, old in zip(after, before, strict=False))
+
+
+def test_what_a_run_has_sent_is_not_cut_anew_by_the_next_one() -> None:
+    ours, history = sending(), [*rounds(4), *parse("model: done / user: more")]
+    messages = ours.begin(history, "openai", resumed=False)
+    own = ModelRequest(parts=messages[-1].parts)
+    ours.same(own, messages[-1])
+    run: list[ModelMessage] = [*messages[:-1], own]
+    sent = ours.trimmed(run)
+    answer = parse("model: yes")[0]
+    history += [answer, *parse("user: again")]
+    after = ours.trimmed(ours.begin(history, "openai", resumed=False))
+    assert all(new is old for new, old in zip(after, sent, strict=False))
+    assert canonical(after) == canonical(sending().trimmed(sending().begin(list(history), "openai", resumed=False)))

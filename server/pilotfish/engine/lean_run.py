@@ -96,6 +96,7 @@ class LeanRun:
         self._limits = limits
         self._has_token_limit = limits.has_token_limits()
         self._next = _again(history[-1])
+        turn.recording.begin_with(self._next, history[-1])
         self._clean = False
         self._show_from = 0.0
         self._output_retries = 0

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
     from pydantic_ai.toolsets import AbstractToolset
 
+    from pilotfish.engine.sending import Sending
+    from pilotfish.settings import Settings
+
 OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "reject_always"]
 
 
@@ -131,6 +134,10 @@ class Ports(Protocol):
     @property
     def history(self) -> list[CanonicalMessage]:
         """the conversation so far; the turn appends to it"""
+        ...
+
+    def sending(self, settings: Settings) -> Sending:
+        """what of it is sent under these settings; it remembers what it has looked at"""
         ...
 
     @property

@@ -21,7 +21,6 @@ from pilotfish.engine.pieces import Pieces
 from pilotfish.engine.ports import Ports
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.recovery import partial_messages
-from pilotfish.engine.sending import Sending
 from pilotfish.engine.steering import Steering
 from pilotfish.errors import FailureKind
 from pilotfish.settings import Settings
@@ -37,10 +36,9 @@ class Recording:
         self._emit = ports.emit
         self._clock = ports.clock
         self._turn_id = turn_id
-        self._settings = settings
         self._pieces = pieces
         self._steering = steering
-        self._sending = Sending(settings)
+        self._sending = ports.sending(settings)
         self._seen = 0
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -55,10 +53,13 @@ class Recording:
 
     def begin_run(self, provider: str, *, resumed: bool) -> list[ModelMessage]:
         """The conversation as a new run finds it. What the run adds is recorded by `answer` and `rest`."""
-        self._sending = Sending(self._settings)
         history = self._sending.begin(self._ports.history, provider, resumed=resumed)
         self._seen = len(history)
         return history
+
+    def begin_with(self, copy: ModelMessage, message: ModelMessage) -> None:
+        """The run has a copy of its own of a message of its history."""
+        self._sending.same(copy, message)
 
     def begin_response(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """The next response is about to be asked for: what of the conversation is sent."""
@@ -102,9 +103,8 @@ class Recording:
         *,
         shown_only: bool = False,
     ) -> None:
-        own = _without_instructions(message)
-        canonical = to_canonical(own)
-        know(canonical, own)
+        canonical = to_canonical(_without_instructions(message))
+        know(canonical, message)
         self._sending.know(message, canonical)
         assistant = isinstance(message, ModelResponse)
         if assistant:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pydantic_ai.messages import ModelMessage
 
+from pilotfish.core.faults import begins, is_sound
 from pilotfish.core.ids import with_plain_ids
 from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.sanitizer import repair
@@ -18,33 +19,83 @@ from pilotfish.core.trim import Trimmer
 from pilotfish.engine.adapter import from_canonical, to_canonical
 from pilotfish.settings import Settings
 
+MANY = 100  # translations that are kept beyond those of the history
+
 
 class Sending:
-    """The messages of one run."""
+    """A conversation on its way out, for as long as it lives: what is sent again costs nothing again."""
 
     def __init__(self, settings: Settings) -> None:
-        self._canonical: dict[int, tuple[ModelMessage, CanonicalMessage]] = {}
-        self._messages: list[ModelMessage] = []
-        self._before: list[CanonicalMessage] = []
-        self._after: list[CanonicalMessage] = []
-        self._sent: list[ModelMessage] = []
+        self._limits = _limits(settings)
         self._trimmer = Trimmer(
             tool_history_rounds=settings.tool_history_rounds,
             protect_tokens=settings.protect_tokens,
             minimum_saved=settings.minimum_saved_tokens,
         )
+        self._canonical: dict[int, tuple[ModelMessage, CanonicalMessage]] = {}
+        self._messages: list[ModelMessage] = []
+        self._before: list[CanonicalMessage] = []
+        self._after: list[CanonicalMessage] = []
+        self._sent: list[ModelMessage] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self._sound: list[CanonicalMessage] = []
+        """a history without fault, and below what is in it"""
+        self._vendors: list[ModelMessage] = []
+        self._call_ids: set[str] = set()
+        self._providers: set[object] = set()
+
+    def fits(self, settings: Settings) -> bool:
+        """Whether it would send the same under these settings."""
+        return self._limits == _limits(settings)
 
     def begin(self, history: list[CanonicalMessage], provider: str, *, resumed: bool) -> list[ModelMessage]:
         """The whole conversation as the library's messages. `history` is repaired in its place."""
-        # The open calls of the last message are what is resumed.
-        history[:] = [*repair(history[:-1]), history[-1]] if resumed else repair(history)
-        # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
-        sent = with_plain_ids(history) if _from_another(history, provider) else history
-        return [self._vendor(message) for message in sent]
+        if resumed:
+            self._forget()
+            # The open calls of the last message are what is resumed.
+            history[:] = [*repair(history[:-1]), history[-1]]
+        elif not self._goes_on(history):
+            self._forget()
+            history[:] = repair(history)
+        if len(self._canonical) > 2 * len(history) + MANY:
+            self._canonical.clear()
+        for message in history[len(self._sound) :]:
+            self._sound.append(message)
+            self._vendors.append(self._vendor(message))
+            self._call_ids |= message.get_tool_call_ids()
+            if message.is_response:
+                self._providers.add(message.extra.get("provider_name"))
+        found = list(self._vendors)
+        if _begins_with(history, self._before):
+            self._messages = found[: len(self._before)]  # a run has its own copy of the request it begins with
+        if self._providers - {provider, None}:
+            # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
+            found = [self._vendor(message) for message in with_plain_ids(history)]
+        if resumed:
+            self._forget()
+        return found
+
+    def _goes_on(self, history: Sequence[CanonicalMessage]) -> bool:
+        """Whether it is the history from before with a sound piece behind it, so that the whole is sound."""
+        if not self._sound or not _begins_with(history, self._sound):
+            return False
+        known = len(self._sound)
+        ids = {call_id for message in history[known:] for call_id in message.get_tool_call_ids()}
+        # A request, and what is behind it, is looked at without what is before it.
+        piece = history[known - (not history[known - 1].is_response) :]
+        return not piece or (
+            not piece[0].is_response and begins(piece) and ids.isdisjoint(self._call_ids) and is_sound(piece)
+        )
 
     def know(self, message: ModelMessage, canonical: CanonicalMessage) -> None:
         """A message that somebody else has translated."""
         self._canonical[id(message)] = (message, canonical)
+
+    def same(self, copy: ModelMessage, message: ModelMessage) -> None:
+        """The one says what the other says."""
+        self.know(copy, self._canonical_of(message))
 
     def trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """What of it is sent. A conversation that grew costs what is new of it."""
@@ -76,10 +127,8 @@ class Sending:
         return message
 
 
-def _from_another(history: Sequence[CanonicalMessage], provider: str) -> bool:
-    return any(
-        message.is_response and message.extra.get("provider_name") not in (provider, None) for message in history
-    )
+def _limits(settings: Settings) -> tuple[object, ...]:
+    return settings.tool_history_rounds, settings.protect_tokens, settings.minimum_saved_tokens
 
 
 def _begins_with(whole: Sequence[object], part: Sequence[object]) -> bool:

@@ -16,6 +16,7 @@ from pilotfish.core.policy import CallFacts, Mode, Rule, Verdict, judge
 from pilotfish.core.records import NoticeRecord, SessionRecord
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.sending import Sending
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Preview
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
 
     from pilotfish.engine.session import LiveSession
+    from pilotfish.settings import Settings
 
 
 class SessionPorts:
@@ -37,6 +39,7 @@ class SessionPorts:
         self._trust_asked_in = ""
         self._trust_question: asyncio.Future[None] | None = None
         self.clock = world.clock
+        self._sending: Sending | None = None
         self.new_id = world.new_id
         self.one_by_one = world.one_by_one
         self.keep = world.ledger.put_blob
@@ -57,6 +60,11 @@ class SessionPorts:
     @property
     def history(self) -> list[CanonicalMessage]:
         return self._conversation.history
+
+    def sending(self, settings: Settings) -> Sending:
+        if self._sending is None or not self._sending.fits(settings):
+            self._sending = Sending(settings)
+        return self._sending
 
     @property
     def registry(self) -> ToolCallRegistry:
