@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.engine import MODELS, rig
@@ -115,6 +116,33 @@ async def test_mentions_selections_and_diagnostics_reach_the_model(tmp_path: Pat
         assert '<attached path="src/a.py" lines="2-2">\ntwo\n</attached>' in sent
         assert '<attached path="src/a.py" lines="3-3">\nthree\n</attached>' in sent
         assert "src/a.py:2: error [lint]: odd" in sent
+
+
+@pytest.mark.parametrize("attached", ["selection", "mention", "problem", "cut"])
+async def test_what_was_attached_in_part_may_not_be_written_over_whole(tmp_path: Path, attached: str) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 10_000))
+    write = call("write_file", path="a.txt", content="short\n")
+    async with rig(tmp_path, write, say("ok"), files={"a.txt": text}, mode="edit") as turn:
+        uri = (turn.root / "a.txt").as_uri()
+        span = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 4}}
+        blocks: dict[str, dict[str, Any]] = {
+            "selection": {"type": "resource", "uri": uri, "range": span},
+            "mention": {"type": "text", "text": "see @a.txt#2"},
+            "problem": {"type": "diagnostic", "uri": uri, "diagnostic": {"range": span, "message": "odd"}},
+            "cut": {"type": "resource", "uri": uri},
+        }
+        await turn.live.prompt(turn.session_id, [{"type": "text", "text": "shorten it"}, blocks[attached]])
+        assert [line[-1] for line in turn.statuses().values()] == ["failed"]
+        assert (turn.root / "a.txt").read_text() == text
+
+
+async def test_a_selection_within_a_line_is_named(tmp_path: Path) -> None:
+    async with rig(tmp_path, say("ok"), files={"a.py": "x = naïve(日本) + 1\n"}) as turn:
+        span = {"start": {"line": 0, "character": 10}, "end": {"line": 0, "character": 12}}
+        block = {"type": "resource", "uri": (turn.root / "a.py").as_uri(), "range": span}
+        await turn.live.prompt(turn.session_id, [{"type": "text", "text": "what is it?"}, block])
+        sent = turn.provider.requests[0].body["messages"][-1]["content"][-1]["text"]
+        assert sent == '<attached path="a.py" lines="1-1" selected="日本">\nx = naïve(日本) + 1\n</attached>'
 
 
 async def test_an_empty_prompt_is_a_clear_error(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from pydantic_ai.messages import BinaryContent, UserContent
 from pilotfish.core.mentions import Mention, mentions
 from pilotfish.core.records import Attachment
 from pilotfish.errors import BadRequest, PilotfishError
+from pilotfish.workspace.languages import UNITS
+from pilotfish.workspace.view import View
 from pilotfish.workspace.workspace import Workspace
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -153,19 +156,18 @@ async def _resource(block: Mapping[str, Any], workspace: Workspace, notices: lis
     bounds = _line_bounds(block.get("range"))
     if text is None:
         try:
-            view = await workspace.read(workspace.resolve(_path(uri)).path)
+            view = await workspace.look(workspace.resolve(_path(uri)).path)
         except PilotfishError as error:
             notices.append(f"{name} was not attached: {error}")
             return f"[{name} could not be attached: {error}]"
-        text = view.text
-        if bounds:
-            text = "\n".join(text.split("\n")[bounds[0] : bounds[1] + 1])
-    if bounds:
-        lines = f' lines="{bounds[0] + 1}-{bounds[1] + 1}"'
-    text = str(text)
-    if len(text) > MAX_RESOURCE_CHARS:
+        text, is_cut = _shown(view, bounds, workspace)
+        lines = _within_line(block.get("range"), view, workspace.editor.encoding)
+    else:
+        text, is_cut = _cut(str(text))
+    if is_cut:
         notices.append(f"{name} is long: its first {MAX_RESOURCE_CHARS:,} characters were attached.")
-        text = text[:MAX_RESOURCE_CHARS] + "\n[cut here: read_file gives the rest]"
+    if bounds:
+        lines = f' lines="{bounds[0] + 1}-{bounds[1] + 1}"{lines}'
     return f'<attached path="{name}"{lines}>\n{text}\n</attached>'
 
 
@@ -199,12 +201,12 @@ async def _diagnostic(block: Mapping[str, Any], workspace: Workspace) -> str:
         where = f"{_name(str(place.get('uri', '')), workspace)}:{at[0] + 1 if at else '?'}"
         lines.append(f"  related: {where}: {related.get('message', '')}")
     try:
-        view = await workspace.read(workspace.resolve(_path(uri)).path)
+        view = await workspace.look(workspace.resolve(_path(uri)).path)
     except PilotfishError:
         return "<diagnostic>\n" + "\n".join(lines) + "\n</diagnostic>"
-    source = view.text.split("\n")
-    first, last = max(0, bounds[0] - 5), min(len(source), bounds[1] + 6)
-    lines += [f"{number + 1:>5} {source[number]}" for number in range(first, last)]
+    first = max(0, bounds[0] - 5)
+    source, _ = _shown(view, (first, bounds[1] + 5), workspace)
+    lines += [f"{number:>5} {row}" for number, row in enumerate(source.split("\n"), first + 1)]
     return "<diagnostic>\n" + "\n".join(lines) + "\n</diagnostic>"
 
 
@@ -214,18 +216,52 @@ async def _mention(mention: Mention, workspace: Workspace) -> str | None:
         place = workspace.resolve(mention.name)
         if not place.inside or place.sensitive or not place.path.is_file():
             return None
-        view = await workspace.read(place.path)
+        view = await workspace.look(place.path)
     except PilotfishError:
         return None
-    text = view.text
-    label = ""
+    bounds, label = None, ""
     if mention.lines is not None:
         begin, end = mention.lines
-        text = "\n".join(text.split("\n")[max(0, begin - 1) : end])
-        label = f' lines="{begin}-{end}"'
-    if len(text) > MAX_RESOURCE_CHARS:
-        text = text[:MAX_RESOURCE_CHARS] + "\n[cut here: read_file gives the rest]"
+        bounds, label = (max(0, begin - 1), end - 1), f' lines="{begin}-{end}"'
+    text, _ = _shown(view, bounds, workspace)
     return f'<attached path="{workspace.relative(place.path)}"{label}>\n{text}\n</attached>'
+
+
+def _shown(view: View, bounds: tuple[int, int] | None, workspace: Workspace) -> tuple[str, bool]:
+    """A file, or the lines of it between these (from zero, the last one too), and whether it had to be cut. What is
+    shown, the model knows from now on, and no line more: it may not write over the others."""
+    rows = view.text.split("\n")
+    first, last = bounds or (0, len(rows) - 1)
+    whole = "\n".join(rows[first : last + 1])
+    text, is_cut = _cut(whole)
+    if bounds is None and not is_cut:
+        workspace.learn(view)
+        return text, is_cut
+    last = min(last, len(rows) - 1) if not is_cut else first + whole.count("\n", 0, MAX_RESOURCE_CHARS) - 1
+    if first <= last:
+        workspace.learn(view, range(first + 1, last + 2))
+    return text, is_cut
+
+
+def _cut(text: str) -> tuple[str, bool]:
+    if len(text) <= MAX_RESOURCE_CHARS:
+        return text, False
+    return text[:MAX_RESOURCE_CHARS] + "\n[cut here: read_file gives the rest]", True
+
+
+def _within_line(value: object, view: View, encoding: str) -> str:
+    """The words that are selected, where they are a part of one line."""
+    bounds = _line_bounds(value)
+    rows = view.text.split("\n")
+    if bounds is None or bounds[0] != bounds[1] or bounds[0] >= len(rows):
+        return ""
+    span = cast("Mapping[str, Mapping[str, int]]", value)
+    codec, width = UNITS[encoding]
+    row = rows[bounds[0]]
+    units = row.encode(codec, "surrogatepass")
+    end = span["end"]["character"] if span["end"]["line"] == bounds[1] else len(units)
+    part = units[span["start"]["character"] * width : end * width].decode(codec, "ignore")
+    return f" selected={json.dumps(part, ensure_ascii=False)}" if part.strip() not in ("", row.strip()) else ""
 
 
 def _line_bounds(value: object) -> tuple[int, int] | None:

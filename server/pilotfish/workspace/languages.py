@@ -22,7 +22,7 @@ from pilotfish.workspace.view import View
 
 ANSWER_SECONDS = 15.0
 OFFER_SECONDS = 2.0  # for fixes that are told along with problems
-_UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
+UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 """position encoding → a codec, and how many of its bytes count as one"""
 NEAR_LINES = 3
 """how far from the line it names a model may be off"""
@@ -312,7 +312,7 @@ async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]
         if found := pattern.search(lines[number]):
             # Of a.b.c the last part is what is meant.
             start = found.start() + name.rfind(".") + 1
-            units, width = _UNITS[room.editor.encoding]
+            units, width = UNITS[room.editor.encoding]
             character = len(lines[number][:start].encode(units)) // width
             return {"uri": path.as_uri(), "position": {"line": number, "character": character}}
     raise ToolError(f"{name!r} is not in line {line} of {path.name}: {lines[line - 1].strip()[:200]}")
@@ -338,7 +338,7 @@ def _flatten(symbol: _Symbol, path: Path | None, depth: int, out: list[Symbol]) 
 
 
 def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
-    codec, width = _UNITS[encoding]
+    codec, width = UNITS[encoding]
     lines = text.split("\n")
     starts = [0]
     for line in lines:
