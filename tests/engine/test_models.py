@@ -195,6 +195,14 @@ async def test_temperature_is_sent() -> None:
         assert provider.requests[0].body["temperature"] == 0.25
 
 
+@pytest.mark.parametrize(("thinking", "sent"), [("low", None), ("off", 0.25), (None, 0.25)])
+async def test_anthropic_is_sent_no_temperature_while_it_thinks(thinking: Any, sent: float | None) -> None:
+    async with serve(say("hi")) as provider:
+        await ask(pointed("anthropic", provider, temperature=0.25, thinking=thinking))
+        assert provider.requests[0].body.get("temperature") == sent
+        assert provider.requests[0].refused is None
+
+
 async def test_anthropic_is_told_to_cache_within_its_four_points() -> None:
     async with serve(say("hi")) as provider:
         await ask(pointed("anthropic", provider))

@@ -160,7 +160,8 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
 def model_settings(model: Model[Any], settings: Settings) -> ModelSettings:
     """What the user set, for this model. Anthropic caches only what it is told to."""
     out = ModelSettings()
-    if settings.temperature is not None:
+    thinks = settings.thinking not in (None, "off")
+    if settings.temperature is not None and not (thinks and model.system == "anthropic"):  # which refuses both
         out["temperature"] = settings.temperature
     if settings.thinking is not None:
         out["thinking"] = False if settings.thinking == "off" else settings.thinking
