@@ -41,6 +41,16 @@ async def test_a_refusal_is_no_empty_answer(tmp_path: Path, reply: Reply, said: 
         turn.check_laws()
 
 
+@pytest.mark.parametrize(
+    ("reply", "is_named"), [(Reply(body="<html>Sign in</html>", content_type="text/html"), True), (Reply(), False)]
+)
+async def test_an_address_that_answers_with_a_page_is_named(tmp_path: Path, reply: Reply, is_named: bool) -> None:
+    async with rig(tmp_path, otherwise=reply) as turn:
+        error = (await turn.prompt("go")).error
+        assert error is not None
+        assert (error.kind, "baseUrl" in error.remedy) == ("empty", is_named)
+
+
 async def test_a_steering_prompt_that_is_taken_back_at_once_is_answered_and_the_turn_goes_on(tmp_path: Path) -> None:
     async with rig(tmp_path, Reply(parts=(Gate(), Text("whole"))), otherwise=say("whole")) as turn:
         running = asyncio.create_task(turn.prompt("go"))

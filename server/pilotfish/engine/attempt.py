@@ -102,8 +102,11 @@ def _stop_reason(turn: RequestOrchestrator) -> StopReason:
 
 def _misbehaved(turn: RequestOrchestrator, problem: UnexpectedModelBehavior) -> TurnError:
     log.warning("turn %s: %s", turn.request.request_id, problem)
+    remedy = "Send the prompt again, or switch to another model."
+    if not turn.phases.answers and turn.settings.base_url is not None:  # a page for people, most likely
+        remedy = "Check that baseUrl is the address of an API (it often ends in /v1), or switch to another model."
     return TurnError(
         "The model gave no usable answer.",
-        remedy="Send the prompt again, or switch to another model.",
+        remedy=remedy,
         kind="empty",
     )
