@@ -820,7 +820,7 @@ export interface Mention {
   uri: string;
   /** what is shown */
   label: string;
-  /** what stands in the prompt behind the `@` */
+  /** what stands in the prompt behind the `@`, in quotes where the name needs them */
   insert: string;
   detail?: string;
   range?: Range;

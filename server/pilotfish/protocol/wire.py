@@ -990,7 +990,7 @@ class Mention(Wire):
     label: str
     """what is shown"""
     insert: str
-    """what stands in the prompt behind the `@`"""
+    """what stands in the prompt behind the `@`, in quotes where the name needs them"""
     detail: str | None = None
     range: Range | None = None
 
