@@ -3,6 +3,7 @@
 
 import * as vscode from 'vscode';
 import { ResponseError } from 'vscode-languageclient/node';
+import type { NewRule } from '../webview/messages.ts';
 import type { Connection } from './connection.ts';
 import { messageOf } from './errors.ts';
 import { type ApprovalAnswer, type ApprovalRequest, type ApprovalResolved, ErrorCode } from './protocol.gen.ts';
@@ -117,6 +118,20 @@ export class Approvals implements vscode.Disposable {
       this.refused.fire({ approvalId, message: messageOf(error) });
       return false;
     }
+  }
+
+  /** The rule first: a question is never allowed by a rule that could not be saved. */
+  async allowByRule(approvalId: string, rule: NewRule): Promise<void> {
+    const request = this.find(approvalId);
+    if (!request) return;
+    try {
+      const { sessionId } = request;
+      await this.connection.request('pilotfish/rule/add', { decision: 'allow', ...rule, sessionId });
+    } catch (error) {
+      this.refused.fire({ approvalId, message: messageOf(error) });
+      return;
+    }
+    await this.answer(approvalId, { optionId: 'allow_once' });
   }
 
   /** The server is gone, and its questions with it. */

@@ -24,7 +24,7 @@ export async function search(rooms: Rooms): Promise<void> {
   });
   picker.items = rooms.sessions.all.map(item);
   let asked = 0;
-  picker.onDidChangeValue(async (query) => {
+  const look = async (query: string) => {
     asked += 1;
     const mine = asked;
     picker.busy = true;
@@ -32,7 +32,10 @@ export async function search(rooms: Rooms): Promise<void> {
     if (mine !== asked) return;
     picker.busy = false;
     picker.items = found.map(item);
-  });
+  };
+  picker.onDidChangeValue(look);
+  // What is known may be old, or nothing yet.
+  watched(look(''), rooms.log);
   picker.onDidAccept(() => {
     const session = picker.selectedItems[0]?.session;
     picker.hide();

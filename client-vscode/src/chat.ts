@@ -1,7 +1,7 @@
 /** The session in view: carries the wire to the view and the user's acts to the wire. It decides nothing. */
 
 import * as vscode from 'vscode';
-import type { FromView, ModelState, NewRule } from '../webview/messages.ts';
+import type { FromView, ModelState } from '../webview/messages.ts';
 import type { Approvals } from './approvals.ts';
 import { Asks } from './asks.ts';
 import { composed } from './attach.ts';
@@ -170,6 +170,11 @@ export class Chat implements vscode.Disposable {
     }
   }
 
+  async lookAt(): Promise<void> {
+    const seen = this.session && (await this.look(this.session.id));
+    if (seen) this.elsewhere.watch(seen);
+  }
+
   /** The session in view, read once more. */
   private async look(sessionId: string): Promise<Session | undefined> {
     if (this.session?.id !== sessionId || !this.view.isVisible) return undefined;
@@ -243,7 +248,7 @@ export class Chat implements vscode.Disposable {
         return;
       }
       case 'allowByRule':
-        await this.allowByRule(message.approvalId, message.rule);
+        await this.approvals.allowByRule(message.approvalId, message.rule);
         return;
       case 'answerAsk':
         this.asks.answer(message.id, message.answer);
@@ -323,19 +328,6 @@ export class Chat implements vscode.Disposable {
       }
     } finally {
       this.view.deliver();
-    }
-  }
-
-  /** The rule first: a question is never allowed by a rule that could not be saved. */
-  private async allowByRule(approvalId: string, rule: NewRule): Promise<void> {
-    const request = this.approvals.find(approvalId);
-    if (!request) return;
-    try {
-      const { sessionId } = request;
-      await this.connection.request('pilotfish/rule/add', { decision: 'allow', ...rule, sessionId });
-      await this.approvals.answer(approvalId, { optionId: 'allow_once' });
-    } catch (error) {
-      this.view.post({ type: 'answerRefused', approvalId, message: messageOf(error) });
     }
   }
 

@@ -6,9 +6,9 @@ import { composed } from './attach.ts';
 import type { Batch } from './batch.ts';
 import type { Connection } from './connection.ts';
 import type { Drafts } from './drafts.ts';
-import { messageOf } from './errors.ts';
+import { codeOf, messageOf } from './errors.ts';
 import { forkBefore } from './fork.ts';
-import type { Mode, Session } from './protocol.gen.ts';
+import { ErrorCode, type Mode, type Session } from './protocol.gen.ts';
 import type { Queue } from './queue.ts';
 import { workspaceFolder } from './sessions.ts';
 import { undoTurns } from './undo.ts';
@@ -23,6 +23,8 @@ export interface Here {
   open(sessionId: string | null): Promise<void>;
   began(session: Session): Promise<void>;
   refresh(sessionId: string): Promise<void>;
+  /** reads the session in view once more */
+  lookAt(): Promise<void>;
 }
 
 export class Sending {
@@ -66,6 +68,8 @@ export class Sending {
       this.queue.left(promptId);
       this.view.post({ type: 'sendFailed', promptId, message: messageOf(error), draft: this.drafts.failed(promptId) });
       this.log.warn(`prompt: ${messageOf(error)}`);
+      // Another window works there: that is worth seeing.
+      if (codeOf(error) === ErrorCode.session_busy) await this.here.lookAt();
     }
   }
 

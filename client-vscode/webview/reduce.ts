@@ -11,6 +11,7 @@ import type {
 import type { ToView } from './messages.ts';
 import { type Entry, type Pending, type Prose, runningTurn, type State, say, type Turn } from './state.ts';
 import { applyUpdate, goingOn, prependItems, turnsFrom } from './transcript.ts';
+import { promptText } from './words.ts';
 
 /** What the user does in the view itself. */
 export type Local =
@@ -141,7 +142,7 @@ export function reduce(state: State, action: ToView | Local): State {
         undo: 'none',
         conflicts: [],
       };
-      return { ...state, turns: [...state.turns, turn], heard: action.at, crashed: false };
+      return { ...state, turns: [...withoutRefused(state.turns, turn), turn], heard: action.at, crashed: false };
     }
     case 'sendFailed':
       return {
@@ -231,10 +232,17 @@ function withPage(state: State, page: SessionLoadResult, at: number): State {
   };
 }
 
-/** What was sent while the session was loaded is part of it, though no page has it yet. */
+/** What was sent while the session was loaded, or could not be, belongs to it, though no page has it. */
 function withSending(loaded: readonly Turn[], before: readonly Turn[]): readonly Turn[] {
   const known = new Set(loaded.map((turn) => turn.promptId));
-  return [...loaded, ...before.filter((turn) => turn.status === 'sending' && !known.has(turn.promptId))];
+  const mine = before.filter(({ status }) => status === 'sending' || status === 'refused');
+  return [...loaded, ...mine.filter((turn) => !known.has(turn.promptId))];
+}
+
+/** A prompt that was refused stands no more when the same is sent again. */
+function withoutRefused(turns: readonly Turn[], sent: Turn): readonly Turn[] {
+  const again = ({ status, prompt }: Turn) => status === 'refused' && promptText(prompt) === promptText(sent.prompt);
+  return turns.filter((turn) => !again(turn));
 }
 
 /** What a question has in common with others like it: the tool, and of a command its first word. */

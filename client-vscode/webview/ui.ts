@@ -49,5 +49,20 @@ function goOn(): void {
 /** Grows when the composer should take the focus: only ever because the user asked. */
 export const composerFocus = signal(0);
 
+/** How long the editor may take to hand the focus to the view, in ms. */
+const HANDED_OVER = 1000;
+
+/** Does it while the view has the focus, or is about to get it. A user who has gone on meanwhile is left there. */
+export function whileFocused(run: () => void): () => void {
+  if (document.hasFocus()) run();
+  else addEventListener('focus', run, { once: true });
+  const forget = () => removeEventListener('focus', run);
+  const timer = setTimeout(forget, HANDED_OVER);
+  return () => {
+    clearTimeout(timer);
+    forget();
+  };
+}
+
 /** What `@` was answered with so far, by query. */
 export const mentions = signal<ReadonlyMap<string, readonly Mention[]>>(new Map());

@@ -42,7 +42,18 @@ story('two windows', {}, (step) => {
     await second.chat.locator('.prompt.refused', { hasText: 'Me too' }).waitFor();
     await second.shot('71-refused');
     assert.equal(await second.prompt.inputValue(), 'Me too');
+    // Why, it shows as well.
+    await second.chat.getByText('Once more').waitFor();
+    await second.chat.getByText('Working in another window').waitFor();
     await provider.release();
     await workbench.ended(2);
+    await second.chat.getByText('Once more from here.').waitFor();
+    await provider.script({ text: 'Now from the second.' });
+    await second.chat.locator('.prompt.refused').getByRole('button', { name: 'Retry' }).click();
+    await second.chat.getByText('Now from the second.').waitFor();
+    assert.deepEqual(
+      [await second.chat.locator('.prompt-words').allTextContents(), await second.prompt.inputValue()],
+      [['Write slowly', 'Again', 'Me too'], ''],
+    );
   });
 });

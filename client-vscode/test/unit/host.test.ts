@@ -137,6 +137,23 @@ describe('approvals', () => {
     expect(approvals.open).toEqual([EDIT_APPROVAL]);
   });
 
+  it('is not allowed by a rule that could not be saved', async () => {
+    const { approvals, transport } = connected();
+    const { answer } = transport.ask(EDIT_APPROVAL);
+    const rule = { tool: 'edit_file', pattern: '(', scope: 'user' as const };
+    const refused: unknown[] = [];
+    approvals.onDidRefuse((one) => refused.push(one));
+    vi.spyOn(transport, 'sendRequest').mockRejectedValueOnce(new Error('That pattern cannot be one.'));
+    await approvals.allowByRule('a1', rule);
+    expect(refused).toEqual([{ approvalId: 'a1', message: 'That pattern cannot be one.' }]);
+    expect(approvals.open).toEqual([EDIT_APPROVAL]);
+    await approvals.allowByRule('a1', { ...rule, pattern: 'src/**' });
+    expect(transport.sent).toEqual([
+      ['pilotfish/rule/add', { decision: 'allow', ...rule, pattern: 'src/**', sessionId: 's1' }],
+    ]);
+    expect(await answer).toEqual({ optionId: 'allow_once' });
+  });
+
   it('keys answer only a card that has been in sight for a moment (6)', () => {
     vi.useFakeTimers();
     const { approvals, transport } = connected();

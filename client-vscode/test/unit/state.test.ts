@@ -116,6 +116,31 @@ describe('a stop', () => {
   });
 });
 
+describe('a refused prompt', () => {
+  const sending = (promptId: string, text: string): Local => ({
+    type: 'sending',
+    promptId,
+    prompt: [{ type: 'text', text }],
+    at: AT,
+  });
+  const failed: ToView = { type: 'sendFailed', promptId: 'p9', message: 'Busy.', draft: EMPTY_DRAFT };
+  const refused = [OPEN, sending('p9', 'Me too'), failed];
+  const shown = (state: State) => state.turns.map(({ promptId, status }) => [promptId, status]);
+
+  it('gives way to the same words sent again, and to no others', () => {
+    expect(shown(run(...refused, sending('p10', 'Me too')))).toEqual([['p10', 'sending']]);
+    expect(shown(run(...refused, sending('p10', 'Other')))).toEqual([
+      ['p9', 'refused'],
+      ['p10', 'sending'],
+    ]);
+  });
+
+  it('stays where the session is read once more', () => {
+    const page = { session: SESSION, items: [], hasMore: false, lastSeq: 0, pendingApprovals: [] };
+    expect(shown(run(...refused, { type: 'refreshed', page, at: AT }))).toEqual([['p9', 'refused']]);
+  });
+});
+
 describe('a notice', () => {
   it.each([
     ['error', 'It could not be saved.'],

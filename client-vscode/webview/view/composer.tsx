@@ -10,7 +10,7 @@ import { l10n } from '../l10n.ts';
 import { EMPTY_DRAFT, type ViewCommand } from '../messages.ts';
 import { isBusy, type State } from '../state.ts';
 import { post } from '../store.ts';
-import { composerFocus, mentions, scroller } from '../ui.ts';
+import { composerFocus, mentions, scroller, whileFocused } from '../ui.ts';
 import { count, modelName, modeWord, promptText } from '../words.ts';
 import { isComposing } from './approval.tsx';
 import { Button, Icon, IconButton } from './parts.tsx';
@@ -36,9 +36,10 @@ export function Composer({ state }: { state: State }) {
     box.current.setSelectionRange(draft.value.caret, draft.value.caret);
     resize(box.current);
   }, [draftSet.value]);
-  useEffect(() => {
-    if (composerFocus.value > 0) box.current?.focus();
-  }, [composerFocus.value]);
+  useEffect(
+    () => (composerFocus.value > 0 ? whileFocused(() => box.current?.focus()) : undefined),
+    [composerFocus.value],
+  );
 
   const offers: readonly (Mention | Command)[] =
     trigger === null

@@ -272,12 +272,14 @@ function onTurnKeys(event: KeyboardEvent): void {
 /** Which attempt at its prompt a turn is, when the next turn is a retry of it. The same words sent again are none. */
 function attemptOf(turns: readonly Turn[], turn: Turn): number | undefined {
   let at = turns.indexOf(turn);
-  if (!isRetry(turns[at + 1])) return undefined;
+  if (!isRetry(turns[at + 1], turn)) return undefined;
   let n = 1;
-  for (; isRetry(turns[at]); at -= 1) n += 1;
+  for (; isRetry(turns[at], turns[at - 1]); at -= 1) n += 1;
   return n;
 }
 
-function isRetry(turn: Turn | undefined): boolean {
-  return turn?.promptId?.startsWith(RETRY) ?? false;
+/** Of the turn before it: a prompt that was refused is retried after others. */
+function isRetry(turn: Turn | undefined, before: Turn | undefined): boolean {
+  if (!turn?.promptId?.startsWith(RETRY) || !before) return false;
+  return promptText(turn.prompt) === promptText(before.prompt);
 }

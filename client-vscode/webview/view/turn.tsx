@@ -3,8 +3,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ContentBlock } from '../../src/protocol.gen.ts';
 import { resend, toggle } from '../actions.ts';
-import { promptOf } from '../draft.ts';
+import { draft, promptOf, setDraft } from '../draft.ts';
 import { l10n } from '../l10n.ts';
+import { EMPTY_DRAFT } from '../messages.ts';
 import { kindOf } from '../reduce.ts';
 import type { Row } from '../rows.ts';
 import type { Entry, Pending, Prose, State, Turn } from '../state.ts';
@@ -229,7 +230,14 @@ const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) 
       {turn.status === 'refused' && (
         <span class="prompt-state error-text">
           {turn.refusal}{' '}
-          <Button kind="link" onPress={() => resend(turn.prompt)}>
+          <Button
+            kind="link"
+            onPress={() => {
+              // Its words may be back in the composer: they are sent once.
+              if (draft.value.text.trim() === text) setDraft(EMPTY_DRAFT);
+              resend(turn.prompt);
+            }}
+          >
             {l10n.t('Retry')}
           </Button>
         </span>
