@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 
@@ -34,7 +34,7 @@ def _mark_of(paths: tuple[str, ...], home: str) -> Mark | None:
     for path in paths:
         name = _plain(path)
         at_home = name[len(house) :] if name.startswith(f"{house}/") else None
-        for mark, pattern, only_home in _TABLE:
+        for mark, pattern, only_home in _table():
             subject = at_home if only_home else name
             if subject is not None and pattern.search(subject) and not _PUBLIC.search(name):
                 if mark.secret:
@@ -117,11 +117,15 @@ def _rows(table: dict[str, str], *, secret: bool, home: bool) -> list[tuple[Mark
     return [(Mark(why, secret), _pattern(globs), home) for why, globs in table.items()]
 
 
-_TABLE = (
-    *_rows(_TELLS_SECRETS, secret=True, home=False),
-    *_rows(_TELLS_SECRETS_AT_HOME, secret=True, home=True),
-    *_rows(_DOES_SOMETHING, secret=False, home=False),
-    *_rows(_DOES_SOMETHING_AT_HOME, secret=False, home=True),
-)
+@cache  # with the first file, not with the start
+def _table() -> tuple[tuple[Mark, re.Pattern[str], bool], ...]:
+    return (
+        *_rows(_TELLS_SECRETS, secret=True, home=False),
+        *_rows(_TELLS_SECRETS_AT_HOME, secret=True, home=True),
+        *_rows(_DOES_SOMETHING, secret=False, home=False),
+        *_rows(_DOES_SOMETHING_AT_HOME, secret=False, home=True),
+    )
+
+
 _PUBLIC = re.compile(r"(?:^|/)[^/]*\.pub$")
 """the public half of a key pair"""
