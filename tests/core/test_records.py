@@ -115,7 +115,15 @@ RECORDS: list[Any] = [
         old_uri="file:///b",
     ),
     UsageRecord(turn_id="t", usage=USAGE, context_used=10, context_window=100),
-    NoticeRecord(turn_id="t", level="warning", message="careful", timestamp=6.5, remedy="wait", retry_after=0.5),
+    NoticeRecord(
+        turn_id="t",
+        level="warning",
+        message="careful",
+        timestamp=6.5,
+        remedy="wait",
+        retry_after=0.5,
+        cause="rate_limit",
+    ),
     SessionRecord(turn_id="t", title="a", model="m", mode="ask"),
     CompactionRecord(turn_id="t", before=9, after=1, summary="so far", timestamp=7.5, keep_from="m1"),
     ApprovalRecord(

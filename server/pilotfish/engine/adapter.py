@@ -24,7 +24,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_core import PydanticSerializationError, from_json
 
-from pilotfish.core.door import read_message
+from pilotfish.core.door import fit, read_message
 from pilotfish.core.faults import find_dangling_tool_call_ids
 from pilotfish.core.memo import Memo
 from pilotfish.core.messages import (
@@ -71,8 +71,9 @@ def from_canonical(message: CanonicalMessage) -> ModelRequest | ModelResponse:
 
 
 def know(canonical: CanonicalMessage, message: ModelRequest | ModelResponse) -> None:
-    """`to_canonical` has made the one of the other: it need not be built when it is sent."""
-    _build.know(canonical, message)
+    """`to_canonical` has made the one of the other: if that changed nothing, it need not be built to be sent."""
+    if type(message) is ModelRequest and _plain(message) is not None:
+        _build.know(canonical, message)
 
 
 def to_canonical_all(messages: Iterable[object]) -> tuple[CanonicalMessage, ...]:
@@ -250,7 +251,7 @@ _WORDY = frozenset({vendor.UserPromptPart, vendor.ToolReturnPart})
 def _words(fields: Mapping[str, object]) -> dict[str, str] | None:
     said: dict[str, str] = {}
     for name, field in fields.items():
-        if type(field) is str:
+        if type(field) is str and fit(field) is field:
             said[name] = field
         elif type(field) is datetime and field.tzinfo is UTC:
             said[name] = field.isoformat().replace("+00:00", "Z")
