@@ -70,6 +70,17 @@ async def test_sessions_are_listed_newest_first_in_pages_and_found_by_text(rig: 
         assert [session["id"] for session in found["sessions"]] == [first]
 
 
+async def test_the_sessions_of_a_folder_are_found_by_every_name_of_it(rig: Rig, tmp_path: Path):
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    made = [await rig.client.new_session(workspaceFolder=name.as_uri()) for name in (folder, link)]
+    for name in (folder, link):
+        listed = await rig.client.request("pilotfish/session/list", {"workspaceFolder": name.as_uri()})
+        assert {session["id"] for session in listed["sessions"]} == set(made)
+        assert {session["workspaceFolder"] for session in listed["sessions"]} == {folder.as_uri()}
+
+
 async def test_a_transcript_is_loaded_whole_or_in_pages(rig: Rig):
     session = await rig.client.new_session()
     for number in range(3):

@@ -7,6 +7,7 @@ Hides: which sessions are open, how questions wait. Promises: every method is sa
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Live(Surroundings):
         row = SessionRow(
             id=self.new_id("ses"),
             title=title or "",
-            workspace=folder,
+            workspace=_real(folder),
             model=model or self.settings.model,
             mode=_mode(mode or self.settings.mode),
             created_at=now,
@@ -97,7 +98,7 @@ class Live(Surroundings):
     async def list(
         self, folder: str | None = None, query: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> ListedSessions:
-        listed = await self.catalog.list(folder, query, cursor, limit)
+        listed = await self.catalog.list(_real(folder), query, cursor, limit)
         return ListedSessions(
             sessions=tuple(self._session(row) for row in listed.sessions),
             next_cursor=listed.next_cursor,
@@ -335,6 +336,11 @@ class Live(Surroundings):
         """A session as it is now, when it is open here."""
         live = self._sessions.get(session_id)
         return self._session(live.row) if live else None
+
+
+def _real(folder: str | None) -> str | None:
+    """A folder under the one name that it has whatever links lead to it: its sessions are found by every one."""
+    return os.path.realpath(folder) if folder is not None else None
 
 
 def _mode(mode: str) -> str:
