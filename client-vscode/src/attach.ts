@@ -1,7 +1,7 @@
 /** Parts of the workspace as attachments of a prompt: values, no questions. */
 
 import * as vscode from 'vscode';
-import type { Chip } from '../webview/messages.ts';
+import { type Chip, MAX_IMAGE } from '../webview/messages.ts';
 import { rangeOf } from './editor.ts';
 import type { ContentBlock } from './protocol.gen.ts';
 
@@ -21,17 +21,27 @@ export function selectionChip(editor: vscode.TextEditor | undefined): Chip | und
   };
 }
 
+const IMAGES: Record<string, string> = {
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+};
+
+/** A file or a folder; an image as one that a model can look at. Throws for an image no provider would take. */
 export async function fileChip(uri: vscode.Uri): Promise<Chip> {
   const stat = await Promise.resolve(vscode.workspace.fs.stat(uri)).catch(() => undefined);
   const folder = stat !== undefined && (stat.type & vscode.FileType.Directory) !== 0;
   const name = vscode.workspace.asRelativePath(uri);
-  return {
-    id: uri.toString(),
-    label: name.split('/').at(-1) ?? name,
-    detail: name,
-    icon: folder ? 'folder' : 'file',
-    block: { type: 'resource', uri: uri.toString() },
-  };
+  const named = { id: uri.toString(), label: name.split('/').at(-1) ?? name, detail: name };
+  const mimeType = IMAGES[uri.path.split('.').at(-1)?.toLowerCase() ?? ''];
+  if (folder || mimeType === undefined) {
+    return { ...named, icon: folder ? 'folder' : 'file', block: { type: 'resource', uri: uri.toString() } };
+  }
+  if ((stat?.size ?? 0) > MAX_IMAGE) throw new Error(vscode.l10n.t('{0} is too large to attach.', named.label));
+  const data = Buffer.from(await vscode.workspace.fs.readFile(uri)).toString('base64');
+  return { ...named, icon: 'image', block: { type: 'image', mimeType, data } };
 }
 
 export function documentChip(document: vscode.TextDocument): Chip {

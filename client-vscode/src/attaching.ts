@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import type { Chip } from '../webview/messages.ts';
 import { documentChip, fileChip, problemChips, selectionChip } from './attach.ts';
+import { tellFailure } from './errors.ts';
 import type { Rooms } from './rooms.ts';
 
 /** The selection of the active editor. */
@@ -18,7 +19,7 @@ export async function attachFile(rooms: Rooms, uri: vscode.Uri | undefined): Pro
 
 /** What was dropped onto the composer. */
 export async function attachDropped(rooms: Rooms, uris: readonly string[]): Promise<void> {
-  const chips = await Promise.all(uris.map((uri) => fileChip(localUri(uri))));
+  const chips = await chipsOf(rooms, uris.map(localUri));
   rooms.view.post({ type: 'attach', chips });
 }
 
@@ -60,32 +61,23 @@ export async function attachPick(rooms: Rooms): Promise<void> {
   else if (picked?.do === 'files') await attachFiles(rooms);
 }
 
-const IMAGES: Record<string, string> = {
-  png: 'image/png',
-  jpg: 'image/jpeg',
-  jpeg: 'image/jpeg',
-  gif: 'image/gif',
-  webp: 'image/webp',
-};
-
-async function attachFiles({ view }: Rooms): Promise<void> {
+async function attachFiles(rooms: Rooms): Promise<void> {
   const uris = await vscode.window.showOpenDialog({ canSelectMany: true, openLabel: vscode.l10n.t('Attach') });
+  const chips = await chipsOf(rooms, uris ?? []);
+  if (chips.length > 0) await rooms.view.tell({ type: 'attach', chips });
+}
+
+/** Those that can be attached; of the others it is said why not. */
+async function chipsOf({ log }: Rooms, uris: readonly vscode.Uri[]): Promise<readonly Chip[]> {
   const chips: Chip[] = [];
-  for (const uri of uris ?? []) {
-    const mimeType = IMAGES[uri.path.split('.').at(-1)?.toLowerCase() ?? ''];
-    if (mimeType === undefined) chips.push(await fileChip(uri));
-    else
-      chips.push({
-        ...(await fileChip(uri)),
-        icon: 'image',
-        block: {
-          type: 'image',
-          mimeType,
-          data: Buffer.from(await vscode.workspace.fs.readFile(uri)).toString('base64'),
-        },
-      });
+  for (const uri of uris) {
+    try {
+      chips.push(await fileChip(uri));
+    } catch (error) {
+      tellFailure(error, log, 'attach');
+    }
   }
-  await view.tell({ type: 'attach', chips });
+  return chips;
 }
 
 async function attach({ view }: Rooms, chip: Chip | undefined): Promise<void> {

@@ -28,7 +28,10 @@ export class Proposals implements vscode.Disposable {
       vscode.workspace.registerTextDocumentContentProvider(SHOWN, {
         provideTextDocumentContent: (uri) => this.texts.get(uri.toString()) ?? '',
       }),
-      approvals.onDidResolve(({ approvalId }) => void this.close(approvalId)),
+      // A tab that cannot be closed stays: nothing depends on it.
+      approvals.onDidResolve(({ approvalId }) => {
+        this.close(approvalId).catch(() => {});
+      }),
       vscode.workspace.onDidCloseTextDocument(({ uri }) => this.texts.delete(uri.toString())),
     ];
   }

@@ -2,11 +2,9 @@
 
 import { addChips, addToDraft, isLongPaste } from './draft.ts';
 import { l10n } from './l10n.ts';
-import type { Chip } from './messages.ts';
+import { type Chip, MAX_IMAGE } from './messages.ts';
 import { newId, post } from './store.ts';
 
-/** Providers refuse larger images; base64 adds a third. */
-const MAX_IMAGE = 5_000_000;
 const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 export async function pasteChips(event: ClipboardEvent): Promise<void> {

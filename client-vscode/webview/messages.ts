@@ -26,6 +26,9 @@ export type ServerState =
   | { status: 'restarting'; inMs: number }
   | { status: 'stopped'; reason: string };
 
+/** In bytes: providers refuse larger images; base64 adds a third. */
+export const MAX_IMAGE = 5_000_000;
+
 /** Something attached to a prompt. */
 export interface Chip {
   id: string;

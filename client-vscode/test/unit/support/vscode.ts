@@ -55,7 +55,24 @@ export const commands = {
   executeCommand: async (command: string) => void ran.push(command),
 };
 
+/** files by their path: their size, and what stands in them */
+export const disk: Record<string, { size: number; text: string } | 'folder'> = {};
+const FOUND = { file: 1, folder: 2 };
+export const FileType = { File: FOUND.file, Directory: FOUND.folder };
+
 export const workspace = {
+  asRelativePath: (uri: { path: string }) => uri.path.replace(/^\/work\//, ''),
+  fs: {
+    stat: async ({ path }: { path: string }) => {
+      const found = disk[path];
+      if (!found) throw new Error('not found');
+      return found === 'folder' ? { type: FOUND.folder, size: 0 } : { type: FOUND.file, size: found.size };
+    },
+    readFile: async ({ path }: { path: string }) => {
+      const found = disk[path];
+      return new TextEncoder().encode(found && found !== 'folder' ? found.text : '');
+    },
+  },
   isTrusted: true,
   workspaceFolders: undefined,
   getConfiguration: () => ({
