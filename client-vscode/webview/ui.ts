@@ -32,9 +32,10 @@ export function focusCard(card: Element): void {
   if (card instanceof HTMLElement) card.focus({ preventScroll: true });
 }
 
-/** Whoever answered with the focus in a card goes on at the next that waits, else at the composer: not at nothing. */
-export function leaveCard(card: Element | null): void {
-  if (!card?.contains(document.activeElement)) return;
+/** Whoever answered with the focus in a card, or in the dock, goes on at the next card that waits, else at the composer:
+ * not at nothing. */
+export function leaveAnswered(place: Element | null): void {
+  if (!place?.contains(document.activeElement)) return;
   // The first frame paints the answer, and takes the button away that has the focus.
   requestAnimationFrame(() => requestAnimationFrame(goOn));
 }

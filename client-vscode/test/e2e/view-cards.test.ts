@@ -311,6 +311,19 @@ bareView('cards', (bare) => {
     );
   });
 
+  test('nor is who answers in the dock left with nothing', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.group ?? []);
+    await page.getByRole('button', { name: 'Allow 2 commands' }).focus();
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+    await bare.open(SCENES.ask ?? []);
+    await page.getByRole('button', { name: 'vitest' }).focus();
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.activeElement?.id === 'prompt');
+    assert.deepEqual(await posted(page, 'answerAsk'), [{ type: 'answerAsk', id: 'k1', answer: 'vitest' }]);
+  });
+
   test('whoever sees the buttons of a card sees its question, however low the view', async () => {
     const { page } = bare;
     for (const scene of ['approval', 'waiting']) {

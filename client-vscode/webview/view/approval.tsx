@@ -7,7 +7,7 @@ import { diffOf } from '../diffs.ts';
 import { l10n } from '../l10n.ts';
 import type { Pending } from '../state.ts';
 import { post } from '../store.ts';
-import { leaveCard, scroller } from '../ui.ts';
+import { leaveAnswered, scroller } from '../ui.ts';
 import { watchCard } from '../visible.ts';
 import { escaped, placeOf, questionTitle, sentence } from '../words.ts';
 import { Always } from './always.tsx';
@@ -48,7 +48,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
   }, [panel]);
   const option = (name: OptionId) => request.options.find((one) => one.id === name);
   const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) => {
-    leaveCard(card.current);
+    leaveAnswered(card.current);
     answer(id, optionId, more);
   };
   const guarded = (event: Event) => {
@@ -108,7 +108,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
               onBack={() => setPanel('none')}
               onAllow={(rule) => {
                 if (!rule) return say('allow_always');
-                leaveCard(card.current);
+                leaveAnswered(card.current);
                 allowByRule(id, rule);
               }}
             />

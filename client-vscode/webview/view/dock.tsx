@@ -6,7 +6,7 @@ import { l10n } from '../l10n.ts';
 import type { Ask } from '../messages.ts';
 import { isBusy, type Pending, questions, type State, type Turn } from '../state.ts';
 import { post } from '../store.ts';
-import { wanted } from '../ui.ts';
+import { composerFocus, leaveAnswered, wanted } from '../ui.ts';
 import { promptText, questionTitle } from '../words.ts';
 import { isComposing } from './approval.tsx';
 import { Button, Icon, IconButton } from './parts.tsx';
@@ -82,6 +82,10 @@ function whereIs(state: State, { request }: Pending): Where {
   return state.above.includes(request.approvalId) ? 'above' : 'below';
 }
 
+function dockOf({ currentTarget }: Event): Element | null {
+  return currentTarget instanceof Element ? currentTarget.closest('.dock') : null;
+}
+
 /** Which way to look for a card. */
 function Direction({ where }: { where: Where }) {
   const words = where === 'above' ? l10n.t('Above') : where === 'below' ? l10n.t('Below') : l10n.t('In sight');
@@ -145,7 +149,8 @@ function Group({ kind, waiting, state, open }: GroupProps) {
         <Button
           disabled={!open}
           {...(!open && { title: l10n.t('Open the list first: every one of them is allowed.') })}
-          onPress={() => {
+          onPress={(event) => {
+            leaveAnswered(dockOf(event));
             for (const { request } of waiting) answer(request.approvalId, 'allow_once');
           }}
         >
@@ -177,7 +182,13 @@ function Group({ kind, waiting, state, open }: GroupProps) {
                     {l10n.t('Diff')}
                   </Button>
                 )}
-                <Button kind="link" onPress={() => answer(request.approvalId, 'reject')}>
+                <Button
+                  kind="link"
+                  onPress={(event) => {
+                    leaveAnswered(dockOf(event));
+                    answer(request.approvalId, 'reject');
+                  }}
+                >
                   {l10n.t('Deny')}
                 </Button>
               </li>
@@ -191,7 +202,10 @@ function Group({ kind, waiting, state, open }: GroupProps) {
 
 function AskBox({ ask }: { ask: Ask }) {
   const box = useRef<HTMLInputElement>(null);
-  const reply = (text: string | null) => post({ type: 'answerAsk', id: ask.id, answer: text });
+  const reply = (text: string | null) => {
+    post({ type: 'answerAsk', id: ask.id, answer: text });
+    composerFocus.value += 1;
+  };
   return (
     <section class="card ask" aria-label={l10n.t('Question: {0}', ask.question)}>
       <header class="card-head">
