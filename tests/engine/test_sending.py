@@ -116,7 +116,9 @@ def test_what_was_looked_at_is_not_looked_at_again(monkeypatch: pytest.MonkeyPat
 def test_what_a_run_has_sent_is_not_cut_anew_by_the_next_one() -> None:
     ours, history = sending(), [*rounds(4), *parse("model: done / user: more")]
     messages = ours.begin(history, "openai", resumed=False)
-    own = ModelRequest(parts=messages[-1].parts)
+    last = messages[-1]
+    assert isinstance(last, ModelRequest)
+    own = ModelRequest(parts=last.parts)
     ours.same(own, messages[-1])
     run: list[ModelMessage] = [*messages[:-1], own]
     sent = ours.trimmed(run)
