@@ -712,6 +712,18 @@ def text_block(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
+async def test_a_command_whose_provider_fails_is_answered_like_a_turn(rig: Rig):
+    session = await rig.client.new_session()
+    for number in range(6):
+        await rig.client.prompt(session, rig.script(f"long-{number}", say("much is said. " * 200)))
+    rig.script("long-0", *(fails("authentication") for _ in range(4)))
+    params = {"sessionId": session, "prompt": [text_block("/compact")]}
+    result = wire.PromptResult.model_validate(await rig.client.request("pilotfish/session/prompt", params))
+    assert result.error is not None
+    assert (result.stop_reason, result.error.kind) == ("failed", "authentication")
+    assert (await rig.client.prompt(session, rig.script("after", say("fine")))).stop_reason == "end_turn"
+
+
 async def test_parallel_calls_are_all_told_and_ended(rig: Rig):
     for number in range(4):
         (rig.folder / f"p{number}.txt").write_text(str(number))

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pilotfish.core.records import Usage
+from pilotfish.core.records import Failure, Usage
 from pilotfish.engine.orchestrator import Outcome
-from pilotfish.errors import BadRequest
+from pilotfish.errors import BadRequest, TurnError
 from pilotfish.lsp import slash, views
 from pilotfish.lsp.attached import with_text
 from pilotfish.lsp.documents import path_of
@@ -47,7 +47,10 @@ class Prompts:
                 blocks[0] = wire.TextBlock(text=own[typed.name].expand(typed.arguments))
             elif (command := COMMANDS.get(typed.name)) is not None:
                 in_line()  # a command is in no line, and may take as long as a model does
-                answer = await _unless(cancelled, command(self, params.session_id, typed.arguments))
+                try:
+                    answer = await _unless(cancelled, command(self, params.session_id, typed.arguments))
+                except TurnError as problem:  # a provider that fails is no error of JSON-RPC
+                    return views.outcome(_failed(problem))
                 if answer is None:
                     return views.outcome(_CANCELLED)
                 if isinstance(answer, wire.PromptResult):
@@ -138,6 +141,17 @@ def undone_words(done: wire.UndoResult, verb: str) -> str:
     for refused in done.refused:
         words += f"\n- `{(path_of(refused.uri) or Path(refused.uri)).name}` was left alone: {refused.reason}"
     return words
+
+
+def _failed(problem: TurnError) -> Outcome:
+    error = Failure(
+        message=str(problem),
+        remedy=problem.remedy,
+        retryable=problem.retryable,
+        kind=problem.kind,
+        retry_after=problem.retry_after,
+    )
+    return Outcome(turn_id="", stop_reason="failed", usage=Usage(), error=error)
 
 
 async def _unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
