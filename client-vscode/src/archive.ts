@@ -34,8 +34,8 @@ export async function search(rooms: Rooms): Promise<void> {
     picker.items = found.map(item);
   };
   picker.onDidChangeValue(look);
-  // What is known may be old, or nothing yet.
-  watched(look(''), rooms.log);
+  // No list has come yet; one that has stays as it is under the user's hand.
+  if (picker.items.length === 0) watched(look(''), rooms.log);
   picker.onDidAccept(() => {
     const session = picker.selectedItems[0]?.session;
     picker.hide();
