@@ -83,7 +83,7 @@ class Blobs:
         ]
         self._db.execute("DELETE FROM uses WHERE session = ? OR (session < 0 AND n < ?)", (key, stale))
         self._db.executemany(
-            "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM uses WHERE hash = ?1)",
+            "DELETE FROM blobs WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM uses WHERE hash = blobs.hash)",
             [(hash_,) for hash_ in gone],
         )
 
