@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import typing
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -120,7 +123,7 @@ def test_code_is_nobody_else_s(kept: compiled.Kept, monkeypatch: pytest.MonkeyPa
     assert eval(again.code("1 + a", "eval"), {"a": 2}) == 3
 
 
-@pytest.mark.parametrize("damage", [b"", b"nonsense", b"pilotfish 1 " + compiled.MAGIC_NUMBER, b"pilotfish 0 xxxx"])
+@pytest.mark.parametrize("damage", [b"", b"nonsense", b"pilotfish 2 " + compiled.MAGIC_NUMBER, b"pilotfish 0 xxxx"])
 def test_what_cannot_be_read_is_as_if_it_were_not_there(
     kept: compiled.Kept, damage: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,3 +166,50 @@ def test_from_the_second_start_on_nothing_is_compiled(tmp_path: Path) -> None:
 def test_where_python_keeps_no_bytecode_neither_do_we(tmp_path: Path) -> None:
     assert int(load(tmp_path, PYTHONDONTWRITEBYTECODE="1")) > 1000
     assert list(tmp_path.iterdir()) == []
+
+
+_atoms = st.sampled_from(
+    ["a", "[b-d]", r"\d", ".", "(x)", "(?P<n>y)", "(?:z|w)", r"\b", "é", "[^ab]", "(?i:Q)", "k{2,3}"]
+)
+_patterns = st.lists(_atoms, max_size=5).map("".join).filter(lambda text: text.count("(?P<n>") < 2)
+
+
+@given(
+    _patterns, st.sampled_from([0, re.IGNORECASE, re.MULTILINE | re.DOTALL, re.VERBOSE]), st.text("abcdxyzwqkQ é1\n")
+)
+def test_a_pattern_of_the_next_start_finds_what_python_s_own_finds(text: str, flags: int, subject: str) -> None:
+    stock = re.compile(text, flags)
+    with tempfile.TemporaryDirectory() as place:
+        kept = compiled.Kept(Path(place) / "kept")
+        for _ in range(2):
+            found = _made(kept, text, flags)
+            assert (found, found.flags, found.groups, found.groupindex) == (
+                stock,
+                stock.flags,
+                stock.groups,
+                stock.groupindex,
+            )
+            assert [(m.span(), m.groups(), m.lastgroup) for m in found.finditer(subject)] == [
+                (m.span(), m.groups(), m.lastgroup) for m in stock.finditer(subject)
+            ]
+            assert found.sub("-", subject) == stock.sub("-", subject)
+            with mock.patch.object(sys, "dont_write_bytecode", False):
+                kept.save()
+            kept = compiled.Kept(Path(place) / "kept")
+        assert list(kept._known) == [("re", text, int(flags))]
+
+
+def _made(kept: compiled.Kept, text: str, flags: int) -> re.Pattern[str]:
+    compiled._patterns.install(kept)
+    try:
+        re.purge()
+        return re.compile(text, flags)
+    finally:
+        compiled._patterns.uninstall()
+
+
+def test_a_pattern_that_is_wrong_says_so_every_time(kept: compiled.Kept) -> None:
+    for _ in range(2):
+        with pytest.raises(re.error, match="unterminated"):
+            _made(kept, "(a", 0)
+    assert kept._new == {}
