@@ -512,7 +512,9 @@ def test_a_return_keeps_the_outcome_the_library_gave_it() -> None:
     )
 
 
-_prompts = st.builds(v.UserPromptPart, content=st.text(), timestamp=st.datetimes(timezones=st.just(UTC)))
+_prompts = st.builds(
+    v.UserPromptPart, content=st.text() | st.lists(st.text()), timestamp=st.datetimes(timezones=st.just(UTC))
+)
 _returns = st.builds(
     v.ToolReturnPart,
     tool_name=st.text(),
@@ -541,8 +543,10 @@ def test_a_request_of_words_is_what_the_library_makes_of_it(message: ModelReques
 
 
 def test_prompts_and_what_tools_gave_need_nothing_built() -> None:
-    prompt = ModelRequest(parts=[v.UserPromptPart("hi"), v.ToolReturnPart("read_file", "text", "c1")])
-    assert adapter._plain(prompt) is not None
+    for content in ("hi", ["hi", "there"]):
+        prompt = ModelRequest(parts=[v.UserPromptPart(content), v.ToolReturnPart("read_file", "text", "c1")])
+        assert adapter._plain(prompt) is not None
+    assert adapter._plain(ModelRequest(parts=[v.UserPromptPart([PNG])])) is None
     assert adapter._plain(ModelRequest(parts=[v.ToolReturnPart("read_file", {"a": 1}, "c1")])) is None
 
 

@@ -6,7 +6,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from pilotfish.engine.agent import parameters
+from pilotfish.engine.parameters import parameters
 from pilotfish.engine.schemas import remember_prepared, remember_schemas
 from pilotfish.tools import TOOLS
 

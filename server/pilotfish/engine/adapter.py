@@ -240,24 +240,37 @@ def _plain(message: ModelRequest) -> dict[str, Any] | None:
 
     A prompt, or what a tool gave back, is that, and the first prompt need not wait for `make_ready`.
     """
-    parts = [_words(vars(part)) if type(part) in _WORDY else None for part in message.parts]
+    parts = [_words_of(part) for part in message.parts]
     value = _words({name: field for name, field in vars(message).items() if name != "parts"})
     return None if value is None or None in parts else {**value, "parts": parts}
 
 
-_WORDY = frozenset({vendor.UserPromptPart, vendor.ToolReturnPart})
+def _words_of(part: ModelRequestPart) -> dict[str, object] | None:
+    if type(part) is vendor.ToolReturnPart:
+        return _words(vars(part))
+    if type(part) is not vendor.UserPromptPart:
+        return None
+    content: object = part.content
+    if type(content) is not list or not all(map(_is_words, cast("list[object]", content))):
+        return _words(vars(part))
+    value = _words({name: field for name, field in vars(part).items() if name != "content"})
+    return None if value is None else {**value, "content": cast("list[object]", content)}
 
 
-def _words(fields: Mapping[str, object]) -> dict[str, str] | None:
-    said: dict[str, str] = {}
+def _words(fields: Mapping[str, object]) -> dict[str, object] | None:
+    said: dict[str, object] = {}
     for name, field in fields.items():
-        if type(field) is str and fit(field) is field:
+        if _is_words(field):
             said[name] = field
         elif type(field) is datetime and field.tzinfo is UTC:
             said[name] = field.isoformat().replace("+00:00", "Z")
         elif field is not None:
             return None
     return said
+
+
+def _is_words(field: object) -> bool:
+    return type(field) is str and fit(field) is field
 
 
 def _carries_unknown(part: Part) -> bool:

@@ -33,6 +33,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from pilotfish.engine.mcp import foreign_tool
 from pilotfish.engine.orchestrator import RequestOrchestrator
+from pilotfish.engine.parameters import parameters
 from pilotfish.tools import TOOLS
 from pilotfish.tools.tool import Tool as PilotfishTool
 
@@ -147,21 +148,3 @@ def _tool(tool: PilotfishTool[Any]) -> Tool[RequestOrchestrator]:
         raise AssertionError(f"{tool.name} runs in Hooks.wrap_tool_execute")
 
     return Tool.from_schema(runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool))
-
-
-def parameters(tool: PilotfishTool[Any]) -> dict[str, Any]:
-    """A tool's JSON schema as providers want it: no titles, which only cost tokens."""
-    return cast("dict[str, Any]", _without_titles(tool.args.model_json_schema()))
-
-
-def _without_titles(value: Any) -> Any:
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value)
-        return {
-            key: _without_titles(inner)
-            for key, inner in items.items()
-            if not (key == "title" and isinstance(inner, str))
-        }
-    if isinstance(value, list):
-        return [_without_titles(inner) for inner in cast("list[Any]", value)]
-    return value

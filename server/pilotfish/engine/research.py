@@ -39,7 +39,8 @@ async def research(
     model: Callable[[], Model],
 ) -> str:
     """Answer a question about the code. Runs out of steps gracefully: what is known by then is said."""
-    from pilotfish.engine.agent import parameters, tools_by_name
+    from pilotfish.engine.agent import tools_by_name
+    from pilotfish.engine.parameters import parameters
 
     tools = [tool for name, tool in tools_by_name().items() if name in READING]
     agent: Agent[_Search, str] = Agent(
