@@ -267,7 +267,7 @@ class Bench:
         """A client that stops reading under a flood."""
         lag, idle = self.at.place / "lag", self.at.place / "idle"
         watched = (sys.executable, "-m", "tests.bench.watched", str(lag))
-        flood = {"text": ["some words of an answer "] * 5000, "times": 60}
+        flood = {"text": ["some words of an answer "] * 5000, "times": 600}
         with self.at.provider([{"text": "warm"}, flood]) as url, self.at.ours(url, command=watched) as server:
             beside = subprocess.Popen([*watched[:3], str(idle), "idle"], cwd=ROOT)
             try:

@@ -109,6 +109,24 @@ async def test_nobody_waits_for_a_client_that_does_not_keep_up(monkeypatch: pyte
     await log.settled()
 
 
+async def test_an_answer_waits_for_a_client_that_has_far_too_much_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_UNSHOWN", 10)
+    face = SlowFace()
+    log = journal(Disk(), face)
+    log.emit(chunk("a", "0123456789"))
+    await log.shown()
+    log.emit(chunk("a", "!"))
+    waiting = asyncio.ensure_future(log.shown())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    face.open.set()
+    await waiting
+    await log.settled()
+    log.emit(chunk("a", "more"))
+    await log.shown()
+    assert [told.record for told in face.told] == [chunk("a", "0123456789!"), chunk("a", "more")]
+
+
 async def test_nobody_waits_long_for_a_disk_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHOWN_SECONDS", 0.01)
     hangs: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -3,7 +3,8 @@
 Hides: how records are joined, batched and ordered. Promises:
 - `n` and `seq` grow by exactly one (law 1), in the order of `emit`;
 - nothing is told before the ledger has it;
-- chunks of one item that have not been numbered yet are joined, so a slow client costs no memory (law 5);
+- chunks of one item that have not been numbered yet are joined, and an answer waits while there are too many, so a
+  client that does not read costs little memory (law 5);
 - a face that fails never stops the turn;
 - `emit` never waits. `settled` returns when everything emitted so far has been told.
 """
@@ -25,6 +26,10 @@ log = logging.getLogger(__name__)
 
 SHOWN_SECONDS = 0.05
 """how long the reading of an answer waits for a piece of it to be told"""
+
+
+MOST_UNSHOWN = 4_000_000
+"""characters that may wait for a client that does not read; then the answer is not read on either"""
 
 
 class Append(Protocol):
@@ -67,6 +72,8 @@ class Journal:
         self._seq = seq
         self._on_unsaved = on_unsaved
         self._waiting: list[_Run | Record] = []
+        self._unshown = 0
+        """characters among them"""
         self._more = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
 
@@ -83,6 +90,7 @@ class Journal:
         if isinstance(record, ChunkRecord):
             if not record.text:
                 return
+            self._unshown += len(record.text)
             tail = self._waiting[-1] if self._waiting else None
             if isinstance(tail, _Run) and tail.takes(record):
                 tail.texts.append(record.text)
@@ -100,12 +108,17 @@ class Journal:
             await asyncio.shield(self._pump)
 
     async def shown(self) -> None:
-        """What was emitted has been told, or the client does not keep up, or the disk is slow: nobody waits for long.
+        """What was emitted has been told, or the disk is slow: nobody waits for long. Where the client does not keep up
+        this waits only for one that has far too much before it.
 
         While somebody waits here the loop is free, so that this is the quickest way to the client.
         """
-        if self._pump is not None and self._face.keeps_up:
+        if self._pump is None:
+            return
+        if self._face.keeps_up:
             await asyncio.wait((self._pump,), timeout=SHOWN_SECONDS)
+        elif self._unshown > MOST_UNSHOWN:
+            await self._face.room()
 
     async def _run(self) -> None:
         try:
@@ -113,6 +126,7 @@ class Journal:
                 await self._gather()
                 await self._hold_back()
                 batch, self._waiting = self._waiting, []
+                self._unshown = 0
                 await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
         finally:
             self._pump = None
