@@ -270,3 +270,16 @@ async def test_trust_given_later_is_enough(folder: Path):
         assert (folder / "a.txt").read_text() == "x"
         rig.client.notify("pilotfish/trust/changed", {"trusted": "perhaps"})
         assert (await rig.client.request("pilotfish/status"))["trusted"] is True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell to close it with")
+def test_a_closed_input_is_said_in_words():
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" -m pilotfish serve <&-', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pilotfish serve speaks with an editor")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 import sys
@@ -56,6 +57,42 @@ def test_a_home_directory_is_understood(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert directory_of("~/sessions") == tmp_path / "sessions"
+
+
+@pytest.mark.parametrize(
+    ("url", "directory"),
+    [
+        ("sqlite:////var/pilot fish", "/var/pilot fish"),
+        ("sqlite:////var/pilot%20fish/", "/var/pilot fish"),
+        ("sqlite:////var/fish/sessions.db", "/var/fish"),
+        ("sqlite:///near/here", "near/here"),
+        ("SQLITE:///~/fish", "{home}/fish"),
+        ("file:///var/fish", "/var/fish"),
+        ("file:///var/fish/sessions.db", "/var/fish"),
+    ],
+)
+def test_a_database_url_names_the_directory_too(
+    url: str, directory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert directory_of(url) == Path(directory.format(home=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://me@host/fish", "knows no database server (postgresql)"),
+        ("sqlite://", "names no place"),
+        ("sqlite:///", "names no place"),
+        ("file://host/fish", "names no place"),
+        ("sqlite:////var/mine.db", "is called sessions.db, not mine.db"),
+    ],
+)
+def test_a_url_that_cannot_be_says_what_can(url: str, words: str):
+    with pytest.raises(StorageError, match=re.escape(words)) as caught:
+        directory_of(url)
+    assert "storage" in caught.value.remedy or "sqlite:////" in caught.value.remedy
 
 
 async def test_the_journal_is_a_write_ahead_log_and_what_is_deleted_is_overwritten(tmp_path: Path):

@@ -194,7 +194,10 @@ def _loading(*, trusted: bool) -> bytes:
 
 def _own_stdio() -> tuple[int, int]:
     """Keep stdin and stdout for the protocol; children and stray prints get neither."""
-    source, sink = os.dup(0), os.dup(1)
+    try:
+        source, sink = os.dup(0), os.dup(1)
+    except OSError:
+        sys.exit("pilotfish serve speaks with an editor over its input and output, and one of them is closed.")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

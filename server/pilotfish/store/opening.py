@@ -22,6 +22,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
+from urllib.request import url2pathname
 
 from pilotfish.errors import StorageError
 from pilotfish.store.locks import lock_alone, lock_shared, make_private, open_lock_file
@@ -51,11 +53,37 @@ def directory_of(location: Path | str | None) -> Path:
 
         return user_state_path("pilotfish", appauthor=False)
     if isinstance(location, str) and "://" in location:
-        raise StorageError(
-            "This Pilotfish stores sessions in a directory; it knows no database servers yet.",
-            remedy="Set `storage` to a directory, or leave it out.",
-        )
+        return _directory_of_url(location)
     return Path(location).expanduser()
+
+
+def _directory_of_url(url: str) -> Path:
+    """`sqlite:///` with a path behind it, absolute when that begins with another slash, or a `file:` URL: of the
+    directory, or of the database in it."""
+    scheme, _, rest = url.partition("://")
+    match scheme.lower():
+        case "sqlite" if rest.startswith("/") and rest.strip("/"):
+            path = Path(unquote(rest[1:])).expanduser()
+        case "file" if rest.startswith("/") and rest.strip("/"):
+            path = Path(url2pathname(rest))
+        case "sqlite" | "file":
+            raise StorageError(
+                f"`storage` names no place: {scheme}://{rest}",
+                remedy="Write sqlite:////home/me/sessions, or just the directory.",
+            )
+        case _:
+            raise StorageError(
+                f"This Pilotfish stores sessions in SQLite; it knows no database server ({scheme}).",
+                remedy="Set `storage` to a directory, or to a URL such as sqlite:////home/me/sessions.",
+            )
+    if path.name == DATABASE:
+        return path.parent
+    if path.suffix in (".db", ".sqlite", ".sqlite3") and not path.is_dir():
+        raise StorageError(
+            f"The database is called {DATABASE}, not {path.name}.",
+            remedy=f"Name its directory in `storage`, or {path.with_name(DATABASE)}.",
+        )
+    return path
 
 
 class Site:
