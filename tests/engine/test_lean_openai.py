@@ -790,3 +790,16 @@ async def test_what_is_known_is_asked_without_the_sdk(monkeypatch: pytest.Monkey
         assert [seen.headers["authorization"] for seen in provider.requests] == ["Bearer k"] * 3 + [
             "Bearer another"
         ] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("before", [0, 1])
+async def test_an_error_that_is_no_stream_says_what_the_provider_said(kind: str, before: int) -> None:
+    refused = Reply(body='{"error": {"message": "the model is being loaded"}}', content_type="application/json")
+    async with serve(*(say("fine"),) * before, refused) as provider:
+        client, model = pointed(provider, lean=True, kind=kind)
+        async with client:
+            for _ in range(before):
+                await ask(model)
+            with pytest.raises(Exception, match="the model is being loaded"):  # whose kind is the library's
+                await ask(model)

@@ -70,6 +70,8 @@ class LeanDecoder:
                         yield event
                 if texts:
                     intake.rest(WINDOW)
+            if not seen and (refusal := _refusal(self._buffer)):
+                yield refusal
             if self._chat and not self._finished:
                 raise httpx2.RemoteProtocolError("the stream ended before the answer did")
         finally:
@@ -145,6 +147,17 @@ class Parsed(ServerSentEvent):
 
     def json(self) -> Any:
         return self.value
+
+
+def _refusal(body: bytearray) -> ServerSentEvent | None:
+    """An answer that is no stream but an error in JSON, under a status that says all is well: the SDK knows what to do
+    with one inside a stream."""
+    try:
+        said: object = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    refused = isinstance(said, dict) and bool(cast("Json", said).get("error"))
+    return ServerSentEvent(data=body.decode()) if refused else None
 
 
 class Unreadable(ServerSentEvent):
