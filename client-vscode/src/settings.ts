@@ -15,6 +15,8 @@ const SAME_NAMES = [
   'rules',
   'maxIterations',
   'toolTimeout',
+  'stallTimeout',
+  'contextWindow',
   'toolRetries',
   'toolHistoryRounds',
   'maxToolOutput',
