@@ -25,7 +25,7 @@ from pilotfish.core.messages import (
     UserPromptPart,
     message_from_json,
 )
-from pilotfish.errors import FailureKind, UnreadableMessage
+from pilotfish.errors import FailureKind, TurnError, UnreadableMessage
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end_turn", "max_iterations", "max_tokens", "budget", "refusal", "cancelled", "failed"]
@@ -83,6 +83,17 @@ class Failure:
     retryable: bool = False
     kind: FailureKind = "internal"
     retry_after: float | None = None
+
+    @classmethod
+    def of(cls, problem: TurnError) -> Failure:
+        """What a turn ended with."""
+        return cls(
+            message=str(problem),
+            remedy=problem.remedy,
+            retryable=problem.retryable,
+            kind=problem.kind,
+            retry_after=problem.retry_after,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

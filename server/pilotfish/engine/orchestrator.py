@@ -140,13 +140,7 @@ class RequestOrchestrator:
         try:
             stop = await self._converse()
         except TurnError as problem:
-            error = Failure(
-                message=str(problem),
-                remedy=problem.remedy,
-                retryable=problem.retryable,
-                kind=problem.kind,
-                retry_after=problem.retry_after,
-            )
+            error = Failure.of(problem)
         except Exception:
             log.exception("turn %s failed", self.request.request_id)
             error = Failure(

@@ -144,14 +144,7 @@ def undone_words(done: wire.UndoResult, verb: str) -> str:
 
 
 def _failed(problem: TurnError) -> Outcome:
-    error = Failure(
-        message=str(problem),
-        remedy=problem.remedy,
-        retryable=problem.retryable,
-        kind=problem.kind,
-        retry_after=problem.retry_after,
-    )
-    return Outcome(turn_id="", stop_reason="failed", usage=Usage(), error=error)
+    return Outcome(turn_id="", stop_reason="failed", usage=Usage(), error=Failure.of(problem))
 
 
 async def _unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
