@@ -221,6 +221,28 @@ async def test_one_that_the_server_has_closed_is_not() -> None:
     assert connections == [1, 1, 1]
 
 
+@pytest.mark.parametrize("hang_up", [b"", b"HTTP/1.1 200"])
+async def test_one_that_is_closed_as_it_is_used_is_left_for_another_unless_it_has_answered(hang_up: bytes) -> None:
+    connections: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(0)
+        await request_head(reader)
+        connections[-1] += 1
+        writer.write(OK)
+        await request_head(reader)
+        connections[-1] += 1
+        writer.write(hang_up)
+
+    async with serving(talk) as url, lean() as client:
+        assert (await client.get(url)).content == b"ok"
+        if hang_up:
+            assert await outcome(client, url, b"") is httpx2.RemoteProtocolError
+        else:
+            assert (await client.get(url)).content == b"ok"
+    assert connections == ([2] if hang_up else [2, 1])
+
+
 async def test_one_that_said_too_much_is_not() -> None:
     connections: list[int] = []
     async with serving(answering(OK + b"HTTP/1.1 200 OK\r\n", connections)) as url, lean() as client:
@@ -367,6 +389,7 @@ def kind_of(client: httpx2.AsyncClient) -> type:
         ({}, True, [LeanTransport]),
         ({}, False, [httpx2.AsyncHTTPTransport]),
         ({"HTTPS_PROXY": "http://127.0.0.1:1"}, True, [httpx2.AsyncHTTPTransport]),
+        ({"NO_PROXY": "localhost"}, True, [LeanTransport]),
     ],
 )
 async def test_it_is_left_where_a_proxy_is_set_and_with_the_setting(

@@ -60,7 +60,7 @@ def create_client(stall: float, *, lean: bool = True) -> httpx2.AsyncClient:
     client = Client(
         timeout=httpx2.Timeout(connect=CONNECT_SECONDS, read=patience, write=WRITE_SECONDS, pool=CONNECT_SECONDS),
         verify=certificates(),
-        transport=_lean_transport() if lean and not getproxies() else None,
+        transport=_lean_transport() if lean and not getproxies().keys() - {"no"} else None,
     )
 
     async def watch(response: httpx2.Response) -> None:

@@ -46,13 +46,17 @@ class LeanTransport(httpx2.AsyncBaseTransport):
         timeouts: Mapping[str, float | None] = request.extensions.get("timeout", {})
         message = await _message(request)
         origin = (url.scheme, url.raw_host.decode("ascii"), url.port or (443 if url.scheme == "https" else 80))
-        connection = self._idle_one(origin) or await self._connect(origin, timeouts.get("connect"))
-        try:
-            await connection.send(message, timeouts.get("write"))
-            await connection.head(timeouts.get("read"))
-        except BaseException:
-            connection.close()
-            raise
+        connection = self._idle_one(origin)
+        if connection is not None:
+            try:
+                await connection.ask(message, timeouts)
+            except (httpx2.ProtocolError, httpx2.NetworkError):
+                if connection.heard:
+                    raise
+                connection = None  # the server was about to close it: as if it had not been there
+        if connection is None:
+            connection = await self._connect(origin, timeouts.get("connect"))
+            await connection.ask(message, timeouts)
         return httpx2.Response(
             connection.status,
             headers=connection.headers,
@@ -147,6 +151,8 @@ class _Connection(asyncio.Protocol):
         self.version = b"HTTP/1.1"
         self.reason = b""
         self.headers: list[tuple[bytes, bytes]] = []
+        self.heard = False
+        """whether anything has come of the answer"""
         self._parser: Any = httptools.HttpResponseParser(self)
         self._head_size = 0
         self._has_head = False
@@ -158,7 +164,16 @@ class _Connection(asyncio.Protocol):
 
     # -- what the transport does with it -------------------------------------------------------------------------
 
-    async def send(self, message: bytes, seconds: float | None) -> None:
+    async def ask(self, message: bytes, timeouts: Mapping[str, float | None]) -> None:
+        """Send a request, and read the head of its answer."""
+        try:
+            await self._send(message, timeouts.get("write"))
+            await self._head(timeouts.get("read"))
+        except BaseException:
+            self.close()
+            raise
+
+    async def _send(self, message: bytes, seconds: float | None) -> None:
         """Give a request to the system. An answer that comes before it is all sent is an answer."""
         if self._expiry is not None:
             self._expiry.cancel()
@@ -171,7 +186,7 @@ class _Connection(asyncio.Protocol):
         while self._blocked and not self._has_head and self._error is None:
             await self._wait(seconds, httpx2.WriteTimeout)
 
-    async def head(self, seconds: float | None) -> None:
+    async def _head(self, seconds: float | None) -> None:
         while not self._has_head:
             if self._error is not None:
                 raise self._error
@@ -237,6 +252,7 @@ class _Connection(asyncio.Protocol):
             self._again = False
             self.close()
             return
+        self.heard = True
         if not self._has_head:
             self._head_size += len(data)
         try:
