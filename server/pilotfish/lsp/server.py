@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SWITCH_SECONDS = 0.0005  # that a thread computes before another may: the store writes while a request is made
 CLOSE_SECONDS = 1.5  # for tools and the store; law 8 gives two
 STANDARD = ("textDocument/codeAction", "codeAction/resolve", "textDocument/codeLens")
 
@@ -49,7 +48,6 @@ def serve(boot: Boot) -> NoReturn:
     """Serve the connection that `boot` has opened; never returns to a process with threads that may hang."""
     start_log()
     boot.feed.loads = loads
-    sys.setswitchinterval(SWITCH_SECONDS)
     _leave(asyncio.run(Server(boot).run()))
 
 
