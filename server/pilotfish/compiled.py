@@ -30,7 +30,7 @@ Mode = Literal["exec", "eval"]
 Key = tuple[Mode, str] | tuple[Literal["re"], str | bytes, int]
 
 LARGEST = 16 << 20  # bytes: then most of it is of libraries that have been replaced since, and it is begun anew
-_HEAD = b"pilotfish 2 " + MAGIC_NUMBER
+_HEAD = b"pilotfish 2 %d " % _sre.MAGIC + MAGIC_NUMBER
 _CHECK = 4  # bytes of a checksum
 
 
