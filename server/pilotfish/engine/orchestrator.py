@@ -191,6 +191,9 @@ class RequestOrchestrator:
                     return "cancelled"
                 if problem.kind == "context" and await self.ports.compact(self.turn_id, self.stop.token):
                     continue
+                if problem.kind == "bad_request" and self.recording.use_plain_ids():
+                    self.registry.close_open("the provider refused to go on")
+                    continue
                 failed = failed + 1 if progress == self.phases.answers else 1
                 progress = self.phases.answers
                 wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter

@@ -57,6 +57,10 @@ class Recording:
         self._seen = len(history)
         return history
 
+    def use_plain_ids(self) -> bool:
+        """The provider may have refused ids that it made itself. False: all of them are plain, or sent so already."""
+        return self._sending.use_plain_ids(self._ports.history)
+
     def begin_with(self, copy: ModelMessage, message: ModelMessage) -> None:
         """The run has a copy of its own of a message of its history."""
         self._sending.same(copy, message)

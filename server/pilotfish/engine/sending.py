@@ -37,6 +37,7 @@ class Sending:
         self._before: list[CanonicalMessage] = []
         self._after: list[CanonicalMessage] = []
         self._sent: list[ModelMessage] = []
+        self._plain_ids = False
         self._forget()
 
     def _forget(self) -> None:
@@ -70,12 +71,19 @@ class Sending:
         found = list(self._vendors)
         if _begins_with(history, self._before):
             self._messages = found[: len(self._before)]  # a run has its own copy of the request it begins with
-        if self._providers - {provider, None}:
+        if self._plain_ids or self._providers - {provider, None}:
             # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
             found = [self._vendor(message) for message in with_plain_ids(history)]
         if resumed:
             self._forget()
         return found
+
+    def use_plain_ids(self, history: Sequence[CanonicalMessage]) -> bool:
+        """From now on, send ids that every provider takes. False: that would change nothing."""
+        if self._plain_ids or all(map(operator.is_, with_plain_ids(history), history)):
+            return False
+        self._plain_ids = True
+        return True
 
     def _goes_on(self, history: Sequence[CanonicalMessage]) -> bool:
         """Whether it is the history from before with a sound piece behind it, so that the whole is sound."""
