@@ -264,6 +264,15 @@ async def test_an_end_without_done_is_an_end_when_the_answer_was_whole() -> None
     assert plain[2] == "stop"
 
 
+async def test_an_end_that_is_marked_and_not_explained_is_an_end() -> None:
+    data = written("chat", say("one ", "two")).replace(b'"finish_reason": "stop"', b'"finish_reason": null')
+    assert b"[DONE]" in data
+    (parts, _, reason, *_, details), told = await outcome("chat", [data], lean=True)
+    assert (reason, told) == ("stop", [(0, "one two")])
+    assert "'finish_reason': 'stop'" in details
+    assert "one two" in parts
+
+
 async def test_an_end_before_the_answers_end_is_an_error_and_not_an_answer() -> None:
     data = written("chat", say("one ", "two", end="cut"))
     (name, message), told = await outcome("chat", [data], lean=True)

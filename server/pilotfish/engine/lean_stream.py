@@ -39,6 +39,8 @@ class LeanDecoder:
         self._held = b""
         self._odd = SSEDecoder()
         self._chat = False
+        self._last: Json | None = None
+        """the last piece of a chat"""
         self._finished = False
         self._pulling: asyncio.Future[None] | None = None
 
@@ -63,6 +65,8 @@ class LeanDecoder:
                     texts = texts or has_text
                     for event in events:
                         if event.data.startswith("[DONE]"):
+                            if self._last is not None and not self._finished:
+                                yield _ended(self._last)
                             self._finished = True
                             await asyncio.wait({pulling}, timeout=DRAIN_SECONDS)
                             if not pulling.done():
@@ -132,7 +136,7 @@ class LeanDecoder:
         if event.get("error"):
             self._finished = True
         if isinstance(choices, list):
-            self._chat = True
+            self._chat, self._last = True, event
             for choice in cast(list[Any], choices):
                 if isinstance(choice, dict) and cast(Json, choice).get("finish_reason"):
                     self._finished = True
@@ -147,6 +151,12 @@ class Parsed(ServerSentEvent):
 
     def json(self) -> Any:
         return self.value
+
+
+def _ended(last: Json) -> ServerSentEvent:
+    """The end of a chat that its server has marked and given no reason for: without one it would seem to have broken
+    off, and be asked for again."""
+    return Parsed(None, {**last, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": None})
 
 
 def _refusal(body: bytearray) -> ServerSentEvent | None:
