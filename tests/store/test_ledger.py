@@ -11,7 +11,7 @@ from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, sessio
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ApprovalRecord, Attachment, Entry, MessageRecord, NoticeRecord, SessionRecord
 from pilotfish.errors import StorageError, UnknownSession
-from pilotfish.store.ledger import Heads, Ledger
+from pilotfish.store.ledger import Heads
 from pilotfish.store.tables import Tables
 
 
@@ -423,12 +423,6 @@ def test_importing_the_store_brings_no_heavy_company():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-async def test_a_database_url_is_refused_with_what_to_do():
-    with pytest.raises(StorageError) as caught:
-        Ledger.open("postgresql://host/sessions")
-    assert caught.value.remedy == "Set `storage` to a directory, or leave it out."
 
 
 async def _set(event: asyncio.Event) -> None:
