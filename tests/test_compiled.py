@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import os
 import re
 import subprocess
@@ -199,11 +200,12 @@ def test_a_pattern_of_the_next_start_finds_what_python_s_own_finds(text: str, fl
         assert list(kept._known) == [("re", text, int(flags))]
 
 
-def _made(kept: compiled.Kept, text: str, flags: int) -> re.Pattern[str]:
+def _made(kept: compiled.Kept, text: str, flags: int, *, loading: bool = True) -> re.Pattern[str]:
     compiled._patterns.install(kept)
     try:
         re.purge()
-        return re.compile(text, flags)
+        with mock.patch.object(compiled, "_is_loading", return_value=loading):
+            return re.compile(text, flags)
     finally:
         compiled._patterns.uninstall()
 
@@ -212,4 +214,13 @@ def test_a_pattern_that_is_wrong_says_so_every_time(kept: compiled.Kept) -> None
     for _ in range(2):
         with pytest.raises(re.error, match="unterminated"):
             _made(kept, "(a", 0)
+    assert kept._new == {}
+
+
+def test_what_is_compiled_while_nothing_is_loaded_is_nobody_s_to_keep(kept: compiled.Kept) -> None:
+    assert not compiled._is_loading()
+    assert _made(kept, "secret.*", 0, loading=False).match("secret plans")
+    assert kept._new == {}
+    kind = enum.StrEnum("Kind", {"one": "a+"})
+    assert _made(kept, kind.one, 0).match("aa")  # no plain text: left to Python
     assert kept._new == {}

@@ -53,7 +53,9 @@ class Kept:
         """The pattern of `re` that `make` makes, with what it is made of."""
         if (kept := self._known.get(("re", pattern, flags))) is not None:
             return _sre.compile(pattern, *marshal.loads(kept))  # noqa: S302 -- likewise
-        made, self._new["re", pattern, flags] = make()
+        made, made_of = make()
+        if _is_loading():
+            self._new["re", pattern, flags] = made_of
         return made
 
     def save(self) -> None:
@@ -75,6 +77,15 @@ class Kept:
 
 _Pattern = tuple[int, list[int], int, dict[str, int], tuple[str | None, ...]]
 """what `_sre` makes a pattern of, beside its text"""
+
+
+def _is_loading() -> bool:
+    """Whether a module is being loaded: patterns of anything else may be somebody's words, and are not kept."""
+    frame = sys._getframe(1)  # noqa: SLF001  # the way to it
+    while (frame := frame.f_back) is not None:
+        if getattr(frame.f_globals.get("__spec__"), "_initializing", False):  # as importlib itself asks
+            return True
+    return False
 
 
 def _read(path: Path) -> dict[Key, bytes]:
@@ -122,7 +133,7 @@ class _Patterns:
             return
 
         def compiled(pattern: Any, flags: int = 0) -> Any:
-            if not isinstance(pattern, str | bytes) or flags & (re.DEBUG | re.LOCALE):
+            if type(pattern) not in (str, bytes) or flags & (re.DEBUG | re.LOCALE):
                 return self._stock(pattern, flags)
 
             def make() -> tuple[re.Pattern[Any], _Pattern]:

@@ -357,6 +357,53 @@ async def test_an_answer_before_the_request_is_all_sent_is_an_answer() -> None:
         assert (answer.status_code, answer.content) == (413, b"no!")
 
 
+async def test_one_that_was_answered_before_it_was_asked_to_the_end_is_not_used_again() -> None:
+    connections: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(0)
+        await request_head(reader)
+        if len(connections) > 1:
+            writer.write(OK)
+            return
+        writer.write(b"HTTP/1.1 413 Too large\r\nContent-Length: 3\r\n\r\nno!")
+        await asyncio.sleep(60)
+
+    async with serving(talk) as url, lean(write=5) as client:
+        assert (await client.post(url, content=b"x" * 50_000_000)).status_code == 413
+        assert (await client.get(url)).content == b"ok"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \r\nok\r\n0\r\n\r\n",
+    ],
+)
+async def test_what_people_s_own_servers_send_is_taken_as_httpx2_takes_it(answer: bytes) -> None:
+    async with serving(answering(answer, [], 1)) as url, lean() as ours, stock() as theirs:
+        assert await outcome(ours, url) == await outcome(theirs, url)
+
+
+async def test_one_that_is_lost_after_a_while_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean_http, "SOON", 0.0)
+    connections: list[int] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(0)
+        await request_head(reader)
+        writer.write(OK)
+        await request_head(reader)
+        await asyncio.sleep(0.02)
+
+    async with serving(talk) as url, lean() as client:
+        assert (await client.get(url)).content == b"ok"
+        assert await outcome(client, url, b"") is httpx2.RemoteProtocolError
+    assert len(connections) == 1
+
+
 async def test_a_head_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request_head(reader)

@@ -273,6 +273,17 @@ async def test_an_end_that_is_marked_and_not_explained_is_an_end() -> None:
     assert "one two" in parts
 
 
+@pytest.mark.parametrize("with_done", [True, False])
+async def test_a_reason_beside_a_comment_is_the_reason(with_done: bool) -> None:
+    data = written("chat", say("one ", "two", finish="length"))
+    *before, end = data.split(b"\n\n")[:-2] if b"[DONE]" in data else data.split(b"\n\n")
+    pieces = [b": ping\n" + piece if b'"finish_reason": "length"' in piece else piece for piece in (*before, end)]
+    odd = b"\n\n".join(pieces) + b"\n\n" + (b"data: [DONE]\n\n" if with_done else b"")
+    assert b": ping\ndata:" in odd
+    (_, _, reason, *_), told = await outcome("chat", [odd], lean=True)
+    assert (reason, told) == ("length", [(0, "one two")])
+
+
 async def test_an_end_before_the_answers_end_is_an_error_and_not_an_answer() -> None:
     data = written("chat", say("one ", "two", end="cut"))
     (name, message), told = await outcome("chat", [data], lean=True)

@@ -458,7 +458,12 @@ async def test_a_command_is_judged_where_the_one_before_it_has_led(tmp_path: Pat
 
 async def test_ids_that_the_provider_itself_refuses_do_not_end_the_conversation(tmp_path: Path) -> None:
     odd = "functions.read_file:0 " + "x" * 60
-    replies = calls(Call("read_file", {"path": "a.txt"}, id=odd)), say("read"), say("and again")
+    replies = (
+        calls(Call("read_file", {"path": "a.txt"}, id=odd)),
+        calls(Call("read_file", {"path": "a.txt"}, id=odd + "y")),
+        say("read"),
+        say("and again"),
+    )
     async with rig(tmp_path, *replies, files={"a.txt": "hello"}) as it:
         outcome = await it.prompt("read it")
         assert (outcome.stop_reason, outcome.error) == ("end_turn", None)
@@ -466,10 +471,10 @@ async def test_ids_that_the_provider_itself_refuses_do_not_end_the_conversation(
         sent = [request.body["messages"] for request in it.provider.requests]
     ids = [[called["id"] for message in messages for called in message.get("tool_calls", ())] for messages in sent]
     assert ids[1] == [odd]
-    assert ids[2] == ids[3]
-    assert len(ids[2][0]) <= 40
-    returned = [message["tool_call_id"] for message in sent[3] if message["role"] == "tool"]
-    assert returned == ids[3]
+    assert ids[-1] == ids[-2] == [*ids[2], ids[-1][1]]
+    assert max(map(len, ids[-1])) <= 40
+    returned = [message["tool_call_id"] for message in sent[-1] if message["role"] == "tool"]
+    assert returned == ids[-1]
 
 
 async def test_another_refusal_is_not_tried_again(tmp_path: Path) -> None:

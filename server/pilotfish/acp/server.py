@@ -137,9 +137,12 @@ class AcpFace:
             session_id, update = self._queue.get_nowait()
             try:
                 await self.client.session_update(session_id=session_id, update=update)
+            except ConnectionError:
+                log.warning("the client is gone")
+                while not self._queue.empty():
+                    self._queue.get_nowait()
             except Exception:
                 log.warning("an update could not be sent", exc_info=True)
-                return
 
 
 class PilotfishAgent:

@@ -13,4 +13,4 @@ def main() -> int:
     try:
         return run()
     finally:
-        compiled.save()
+        compiled.uninstall()  # what a command compiles may be somebody's words: only loading is kept, by the server

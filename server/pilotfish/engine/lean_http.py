@@ -20,6 +20,7 @@ IDLE_SECONDS = 30.0  # that a connection is kept for the next request
 MOST_IDLE = 20
 READ_AHEAD = 256 * 1024  # bytes of a body that nobody has asked for yet
 LONGEST_HEAD = 100 * 1024
+SOON = 1.0  # seconds: a kept connection that is lost later was not about to be closed, and may have begun to answer
 HAPPY_EYEBALLS = 0.25  # seconds for an address before the next one is tried beside it
 
 _NAME = re.compile(rb"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
@@ -51,7 +52,7 @@ class LeanTransport(httpx2.AsyncBaseTransport):
             try:
                 await connection.ask(message, timeouts)
             except (httpx2.ProtocolError, httpx2.NetworkError):
-                if connection.heard:
+                if connection.heard or connection.asked_for > SOON:
                     raise
                 connection = None  # the server was about to close it: as if it had not been there
         if connection is None:
@@ -143,6 +144,7 @@ class _Connection(asyncio.Protocol):
         self._blocked = False
         """more is to be sent than the other side takes"""
         self._paused = False
+        self._asked_at = 0.0
         self._begin()
         self._ended = True  # no answer is due yet
 
@@ -154,6 +156,12 @@ class _Connection(asyncio.Protocol):
         self.heard = False
         """whether anything has come of the answer"""
         self._parser: Any = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(  # what servers that people write themselves send, and httpx2 takes
+            lenient_headers=True,
+            lenient_chunked_length=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_spaces_after_chunk_size=True,
+        )
         self._head_size = 0
         self._has_head = False
         self._ended = False
@@ -161,6 +169,11 @@ class _Connection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._waiting = 0
         self._error: httpx2.TransportError | None = None
+
+    @property
+    def asked_for(self) -> float:
+        """seconds since its last request"""
+        return self._loop.time() - self._asked_at
 
     # -- what the transport does with it -------------------------------------------------------------------------
 
@@ -179,6 +192,7 @@ class _Connection(asyncio.Protocol):
             self._expiry.cancel()
             self._expiry = None
         self._begin()
+        self._asked_at = self._loop.time()
         if self._transport is None or self._transport.is_closing():
             self._fail(httpx2.RemoteProtocolError("Server disconnected without sending a response."))
             return
@@ -210,6 +224,8 @@ class _Connection(asyncio.Protocol):
         """The answer has been read, or is not wanted any more."""
         if not self._ended or self._pieces or not self._again or self._transport is None:
             self.close()
+        elif self._transport.get_write_buffer_size():
+            self.close()  # it was answered before it was asked to the end
         else:
             self._expiry = self._loop.call_later(IDLE_SECONDS, self.close)
             self._pool.keep(self)
@@ -338,12 +354,12 @@ async def _message(request: httpx2.Request) -> bytes:
     assert isinstance(request.stream, httpx2.AsyncByteStream)  # noqa: S101 -- for the types: an async client makes these
     body = b"".join([piece async for piece in request.stream])
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
-    sized = False
+    chunked = False
     for name, value in request.headers.raw:
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):  # the value may be a key: it is not said
             raise httpx2.LocalProtocolError(f"Illegal header {name!r}")
         lines.append(name + b": " + value)
-        sized = sized or name.lower() == b"content-length"
-    if not sized and body:
-        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        chunked = chunked or name.lower() == b"transfer-encoding"
+    if chunked:
+        body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
     return b"\r\n".join((*lines, b"", body))

@@ -119,7 +119,10 @@ class LeanDecoder:
         if not data.startswith(b"data:") or b"\n" in data:
             # Comments, several lines of data, ids: as the SDK reads them.
             lines = [*text.decode().split("\n"), ""]
-            return [event for line in lines if (event := self._odd.decode(line)) is not None]
+            found = [event for line in lines if (event := self._odd.decode(line)) is not None]
+            for event in found:
+                self._note_odd(event)
+            return found
         value = data[5:].removeprefix(b" ")
         try:
             parsed = orjson.loads(value)
@@ -129,6 +132,14 @@ class LeanDecoder:
         if type(parsed) is dict:
             self._note(cast(Json, parsed))
         return [Parsed(name, parsed)]
+
+    def _note_odd(self, event: ServerSentEvent) -> None:
+        try:
+            said: object = orjson.loads(event.data)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(said, dict):
+            self._note(cast(Json, said))
 
     def _note(self, event: Json) -> None:
         """Whether this is a chat, and whether its answer has ended."""

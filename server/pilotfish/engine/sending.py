@@ -113,6 +113,8 @@ class Sending:
             self._messages.append(message)
             self._before.append(self._canonical_of(message))
         after = self._trimmer.trim(self._before)
+        if self._plain_ids:
+            after = list(with_plain_ids(after))
         if not _begins_with(after, self._after):
             self._sent = []  # the cut has moved
         self._after = after

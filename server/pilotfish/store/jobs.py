@@ -42,8 +42,8 @@ def commit(tables: Tables, jobs: Sequence[Job]) -> None:
     """Do all jobs in one transaction. A job that fails by its own fault leaves no trace, and the others are done
     without it. Trouble with the disk is raised: then nothing has been written."""
     while todo := [job for job in jobs if job.error is None]:
-        tables.begin()
         try:
+            tables.begin()
             for job in todo:
                 run(job, tables)
                 if job.error is not None:

@@ -125,7 +125,12 @@ class Ledger:
         """Take the session for this process: only its holder may prompt it. `SessionBusy` names who has it. Ends with
         `release`, with `aclose`, or with the process."""
         if not self._writer.quick:
-            return await asyncio.to_thread(self._holds.take, session_id)
+            taking = asyncio.ensure_future(asyncio.to_thread(self._holds.take, session_id))
+            try:
+                return await asyncio.shield(taking)
+            except asyncio.CancelledError:
+                taking.add_done_callback(_let_go)
+                raise
         with self._writer.quick.measured():
             return self._holds.take(session_id)
 
@@ -168,6 +173,12 @@ def _is_synced(record: Record) -> bool:
     if isinstance(record, ToolCallRecord):
         return record.call.category in CHANGING
     return record.type in SYNCED_TYPES
+
+
+def _let_go(taken: asyncio.Future[Hold]) -> None:
+    """Nobody wants it any more."""
+    if not taken.cancelled() and taken.exception() is None:
+        taken.result().release()
 
 
 def _nothing(_: Tables) -> None: ...

@@ -147,8 +147,11 @@ class Writer:
     def serve(self, batch: Sequence[Job]) -> None:
         writes = [job for job in batch if job.writes]
         self._in_a_row = 0
-        if self._manners == "at once":
-            self._behave("patient")
+        try:
+            if self._manners == "at once":
+                self._behave("patient")
+        except Exception as error:
+            self._lose_disk(error)
         if self._spare is not None:
             self._try_disk()
         elif not batch:
