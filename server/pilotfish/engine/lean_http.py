@@ -1,8 +1,9 @@
 """HTTP/1.1 over asyncio's own connections, for httpx2: its default transport costs a sixth of a tool round.
 
 Hides: connections that are used again, reading ahead and when to stop reading ahead, what went wrong in httpx2's words.
-Promises: what httpx2's own transport gives for the same bytes, but for where the body is cut: all that has come is one
-piece. Anything but a plain GET or POST goes through that one. Proxies are not for this one: see `create_client`.
+Promises: what httpx2's own transport gives for the same bytes, but for where the body is cut (all that has come is one
+piece) and for a length that is said twice, which is refused. Anything but a plain GET or POST goes through that one.
+Proxies are not for this one: see `create_client`.
 """
 
 from __future__ import annotations

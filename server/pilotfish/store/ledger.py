@@ -7,8 +7,9 @@ What is promised:
   numbers is refused.
 - Chunks and states are kept until the message, the end of the call or the end of the turn that holds them is
   appended; then they are dropped. They slow nothing down meanwhile.
-- The event loop never waits for a sync, a lock or a search index: those are a thread's. What is small and needs none
-  of them is written where it is said, while the disk is quick (`writer.py`).
+- The event loop never waits for a lock or a search index, and for a sync only when SQLite begins its log anew: those
+  are a thread's. What is small and needs none of them is written where it is said, while the disk is quick
+  (`writer.py`).
 - One append costs the same however long the session is.
 - When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so.
 - Several processes may use one database. A session that one process holds cannot be held by another.
