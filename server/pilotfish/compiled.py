@@ -81,7 +81,7 @@ _Pattern = tuple[int, list[int], int, dict[str, int], tuple[str | None, ...]]
 
 def _is_loading() -> bool:
     """Whether a module is being loaded: patterns of anything else may be somebody's words, and are not kept."""
-    frame = sys._getframe(1)  # noqa: SLF001  # the way to it
+    frame = sys._getframe(1)  # noqa: SLF001  # `inspect` has no other way to a caller's frame
     while (frame := frame.f_back) is not None:
         if getattr(frame.f_globals.get("__spec__"), "_initializing", False):  # as importlib itself asks
             return True
@@ -93,7 +93,7 @@ def _read(path: Path) -> dict[Key, bytes]:
         found = path.read_bytes()
         check, body = found[len(_HEAD) : len(_HEAD) + _CHECK], memoryview(found)[len(_HEAD) + _CHECK :]
         if found.startswith(_HEAD) and crc32(body).to_bytes(_CHECK) == check:
-            return marshal.loads(body)  # noqa: S302
+            return marshal.loads(body)  # noqa: S302 -- checked above, and written where Python's own bytecode lies
     return {}
 
 
@@ -148,7 +148,7 @@ class _Patterns:
     def uninstall(self) -> None:
         if self._stock is not None:
             self._compiler.compile = self._stock
-            self._compiler._sre = _sre  # noqa: SLF001
+            self._compiler._sre = _sre  # noqa: SLF001  # what `install` put aside
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_sre, name)

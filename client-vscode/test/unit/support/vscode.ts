@@ -61,7 +61,7 @@ const FOUND = { file: 1, folder: 2 };
 export const FileType = { File: FOUND.file, Directory: FOUND.folder };
 
 export const workspace = {
-  asRelativePath: (uri: { path: string }) => uri.path.replace(/^\/work\//, ''),
+  asRelativePath: (uri: { path: string }) => uri.path.replace(/^\/project\//, ''),
   fs: {
     stat: async ({ path }: { path: string }) => {
       const found = disk[path];
