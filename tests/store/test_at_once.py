@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from pilotfish.store import quick, writer
 from pilotfish.store.bodies import encode, is_small
 from pilotfish.store.jobs import Job, commit
 from pilotfish.store.lane import Lane
+from pilotfish.store.ledger import Hold
 
 
 async def test_a_small_record_is_written_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -190,3 +192,56 @@ async def test_the_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: py
             await ledger.append("s", pen(chunk("some words of an answer " * 20)))
         pages = (tmp_path / "sessions.db-wal").stat().st_size // 4096
         assert pages < 4 * writer.LOG_PAGES
+
+
+async def test_an_error_right_after_the_beginning_leaves_no_transaction_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        await ledger.append("s", pen(start()))
+        disk = ledger._writer._disk
+        assert disk is not None
+        refresh, failed = disk._standings.refresh, list[None]()
+
+        def fails_once() -> None:
+            if not failed:
+                failed.append(None)
+                raise MemoryError
+            refresh()
+
+        monkeypatch.setattr(disk._standings, "refresh", fails_once)
+        await ledger.append("s", pen(chunk("x")))
+        assert failed == [None]
+        assert not disk.db.in_transaction
+        assert [entry.record for entry in await ledger.unfinished("s")] == [chunk("x")]
+        assert ledger.unsaved is None
+
+
+async def test_a_hold_that_nobody_waits_for_any_more_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with opened(tmp_path) as (ledger, _):
+        ledger._writer.quick._slow_until = time.monotonic() + 60
+        take, goes_on, taken = ledger._holds.take, threading.Event(), threading.Event()
+
+        def slow(session_id: str) -> Hold:
+            goes_on.wait(10)
+            try:
+                return take(session_id)
+            finally:
+                taken.set()
+
+        monkeypatch.setattr(ledger._holds, "take", slow)
+        taking = asyncio.ensure_future(ledger.hold("s"))
+        await asyncio.sleep(0.01)
+        taking.cancel()
+        await asyncio.wait((taking,))
+        goes_on.set()
+        assert await asyncio.to_thread(taken.wait, 10)
+        for _ in range(300):
+            if not ledger.holds("s"):
+                break
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(ledger._holds, "take", take)
+        (await ledger.hold("s")).release()
