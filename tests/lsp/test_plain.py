@@ -279,6 +279,27 @@ async def test_each_of_two_prompts_in_line_gets_its_own_answer_whole(rig: Rig, e
     assert editor.messages() == ["The first answer.", "The second answer."]
 
 
+async def test_prompts_and_a_cancel_sent_without_waiting_are_taken_up_in_their_order(tmp_path: Path):
+    """No session is there yet, and the client makes no place for progress: both prompts are for one session all the
+    same, and the cancel finds the first of them."""
+
+    async def never(_: dict[str, Any]) -> None:
+        await asyncio.sleep(60)
+
+    async with plainly(tmp_path) as (rig, editor, _):
+        rig.client.answers["window/workDoneProgress/create"] = never
+        rig.script("at-once-1", say("never ", end="stall"))
+        rig.script("at-once-2", say("kept"))
+        first, second, receipts = await asyncio.gather(
+            editor.run("pilotfish.prompt", "#at-once-1#"),
+            editor.run("pilotfish.prompt", "#at-once-2#"),
+            editor.run("pilotfish.cancel"),
+        )
+        assert (first, len(receipts)) == (second, 1)
+        queue = await rig.client.request("pilotfish/queue/list", first)
+        assert [waiting["prompt"][0]["text"] for waiting in queue["prompts"]] == ["#at-once-2#"]
+
+
 async def test_a_stop_keeps_the_prompts_behind_it_and_a_second_one_withdraws_them(rig: Rig, editor: PlainEditor):
     rig.script("kept-1", say("never ", end="stall"))
     rig.script("kept-2", say("never said"))

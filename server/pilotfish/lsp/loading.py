@@ -105,11 +105,11 @@ class Loader:
         try:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(loading), PATIENCE)
-            progress = await self._parts.progresses.start("Pilotfish is starting")
+            progress = self._parts.progresses.start("Pilotfish is starting")
             try:
                 return await asyncio.shield(loading)
             finally:
-                self._parts.progresses.finish(progress, "ready")
+                await self._parts.progresses.finish(progress, "ready")
         except PilotfishError:
             raise
         except Exception as error:

@@ -21,6 +21,7 @@ from pilotfish.engine.live import Live
 from pilotfish.engine.ports import Told
 from pilotfish.errors import BadRequest, PilotfishError, StorageError
 from pilotfish.lsp import commands, views
+from pilotfish.lsp.arrivals import Arrivals
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.framing import as_object, as_objects
 from pilotfish.lsp.handlers import Handlers
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 SHORT_CHARS = 300
 SHORT_LINES = 4
 LISTED_SESSIONS = 9
+ANY = "any"
+"""the prompts of a plain client come in one after the other, whatever their session: it need not know of sessions"""
 WAITING_WORDS = "waits for your next prompt; stop once more to withdraw it"
 TRUST, READ_ONLY = "Trust this folder", "Read only"
 ERROR, WARNING, INFO = 1, 2, 3
@@ -69,8 +72,7 @@ class Plain:
         """prompt → its turn, from the moment it is asked for; those of one session run one after the other"""
         self._running: dict[str, _Turn] = {}
         """session → the turn that runs there"""
-        self._coming: dict[asyncio.Event, str] = {}
-        """what stops a prompt that is not in its session's line yet → the session"""
+        self._arrivals = Arrivals()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, command: str, arguments: Sequence[Any], token: Any) -> Any:
@@ -100,27 +102,24 @@ class Plain:
 
     async def prompt(self, arguments: Sequence[Any], token: Any) -> Any:
         asked = _asked(arguments)
-        if asked.session_id is not None:
-            await self._live.session(asked.session_id)  # there is one, or it is said now
-        session_id = asked.session_id or await self._session(new=asked.new)
-        stop = asyncio.Event()
-        self._coming[stop] = session_id
-        work = asyncio.get_running_loop().create_task(self._turn(session_id, asked.prompt, token, stop))
-        self._tasks.add(work)
-        work.add_done_callback(self._tasks.discard)
+        stop, arrived = asyncio.Event(), asyncio.Event()
+        async with self._arrivals.prompt(ANY):
+            if asked.session_id is not None:
+                await self._live.session(asked.session_id)  # there is one, or it is said now
+            session_id = asked.session_id or await self._session(new=asked.new)
+            turn = self._turn(session_id, asked.prompt, token, stop, arrived.set)
+            work = asyncio.get_running_loop().create_task(turn)
+            self._tasks.add(work)
+            work.add_done_callback(self._tasks.discard)
+            work.add_done_callback(lambda _: arrived.set())
+            await _or_stop(arrived.wait(), stop)
         if asked.wait:
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                stop.set()
-                raise
+            await _or_stop(asyncio.shield(work), stop)
         return {"sessionId": session_id}
 
     async def cancel(self, arguments: Sequence[Any], _token: Any) -> Any:
         wanted = _words(arguments, "sessionId")
-        for stop, session_id in self._coming.items():
-            if wanted in (None, session_id):
-                stop.set()
+        await self._arrivals.before(ANY)
         sessions = [wanted] if wanted else list(dict.fromkeys(turn.session_id for turn in self._turns.values()))
         receipts = [present.receipt(await self._stop(session_id)) for session_id in sessions]
         return [receipt.model_dump(mode="json", by_alias=True, exclude_none=True) for receipt in receipts if receipt]
@@ -152,27 +151,31 @@ class Plain:
     # -- a turn ---------------------------------------------------------------------------------------------------
 
     async def _turn(
-        self, session_id: str, prompt: Sequence[wire.ContentBlock], token: Any, stop: asyncio.Event
+        self,
+        session_id: str,
+        prompt: Sequence[wire.ContentBlock],
+        token: Any,
+        stop: asyncio.Event,
+        in_line: Callable[[], None],
     ) -> None:
-        progress = await self._progresses.start("Pilotfish", token, stop)
+        progress = self._progresses.start("Pilotfish", token, stop)
         turn = _Turn(session_id, self._live.new_id("prompt"), progress)
         try:
             self._turns[turn.prompt_id] = turn
             params = wire.PromptParams(
                 session_id=session_id, prompt=tuple(prompt), prompt_id=turn.prompt_id, when_busy="queue"
             )
-            result = await self._handlers.prompt(params, turn.progress.cancelled, lambda: self._in_line(stop))
-            self._progresses.finish(turn.progress, _end_words(result))
+            result = await self._handlers.prompt(params, stop, in_line)
+            await self._progresses.finish(turn.progress, _end_words(result))
             await self._answer(turn, result)
         except PilotfishError as error:
-            self._progresses.finish(turn.progress, "failed")
+            await self._progresses.finish(turn.progress, "failed")
             self._message(ERROR, str(error))
         except Exception:
             log.exception("a plain client's turn failed")
-            self._progresses.finish(turn.progress, "failed")
+            await self._progresses.finish(turn.progress, "failed")
             self._message(ERROR, "Pilotfish failed; its log says more.")
         finally:
-            self._in_line(stop)
             del self._turns[turn.prompt_id]
             if self._running.get(session_id) is turn:
                 del self._running[session_id]
@@ -187,9 +190,6 @@ class Plain:
                 else:
                     turn.progress.report(WAITING_WORDS)
         return receipt
-
-    def _in_line(self, stop: asyncio.Event) -> None:
-        self._coming.pop(stop, None)
 
     async def _answer(self, turn: _Turn, result: wire.PromptResult) -> None:
         if result.session_id is not None:
@@ -325,6 +325,15 @@ def _asked(arguments: Sequence[Any]) -> _Asked:
     if not any(isinstance(block, wire.TextBlock) and block.text.strip() for block in checked.prompt):
         raise BadRequest("arguments: a prompt needs a text", field="arguments")
     return _Asked(checked.prompt, checked.session_id or None, said.get("new") is True, said.get("wait") is True)
+
+
+async def _or_stop(wait: Awaitable[object], stop: asyncio.Event) -> None:
+    """Wait; when the waiting is cancelled, so is the work."""
+    try:
+        await wait
+    except asyncio.CancelledError:
+        stop.set()
+        raise
 
 
 def _words(arguments: Sequence[Any], name: str) -> str | None:
