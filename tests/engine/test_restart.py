@@ -13,9 +13,9 @@ from tests.support.faces import ALLOW, SilentFace
 from tests.support.provider import Gate, Text, call, calls, say
 from tests.support.provider_script import Call, Reply
 
-from pilotfish.engine.live import Live
+from pilotfish.engine.live import Live, LoadedSession
 from pilotfish.errors import SessionBusy
-from pilotfish.store.ledger import Ledger
+from pilotfish.store.ledger import Hold, Ledger
 from pilotfish.workspace.port import NoEditor
 
 
@@ -33,6 +33,22 @@ async def restarted(turn: Rig, tmp_path: Path) -> AsyncGenerator[Rig]:
         yield Rig(live, face, turn.provider, turn.root, turn.session_id)
     finally:
         await live.aclose()
+
+
+@asynccontextmanager
+async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Live]:
+    """A second process on the same ledger, while the first one works."""
+    store = Ledger.open(tmp_path / "store")
+    live = Live(turn.live.settings, store, SilentFace(NoEditor()), roots=[turn.root], trusted=True)
+    live.set_secret("openai", "test-key")
+    try:
+        yield live
+    finally:
+        await live.aclose()
+
+
+def ends(loaded: LoadedSession) -> list[str]:
+    return [item.stop_reason for item in loaded.items if item.kind == "turn_end"]
 
 
 def _copy_store(source: Path, target: Path) -> None:
@@ -107,7 +123,7 @@ async def test_a_question_that_waited_is_asked_again_and_the_turn_goes_on(tmp_pa
             assert (turn.root / "first").read_text("utf-8") == "done\n"
             assert (turn.root / "second").read_text("utf-8") == "done\n"
             loaded = await after.live.load(turn.session_id)
-            assert [item.stop_reason for item in loaded.items if item.kind == "turn_end"] == ["end_turn"]
+            assert ends(loaded) == ["end_turn"]
         await turn.live.cancel(turn.session_id)
         await running
 
@@ -128,16 +144,28 @@ async def test_a_new_prompt_lets_the_old_question_go(tmp_path: Path) -> None:
         await running
 
 
+async def test_a_prompt_sent_beside_the_load_lets_the_old_question_go_as_well(tmp_path: Path) -> None:
+    async with rig(tmp_path, call("bash", command="touch made"), say("fine"), choose=None) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        while not turn.face.asked:
+            await asyncio.sleep(0.005)
+        async with restarted(turn, tmp_path) as after:
+            _, outcome = await asyncio.gather(after.live.load(turn.session_id), after.prompt("something else"))
+            assert outcome.stop_reason == "end_turn"
+            assert after.live.questions() == ()
+            loaded = await after.live.load(turn.session_id)
+            assert ends(loaded) == ["failed", "end_turn"]
+        await turn.live.cancel(turn.session_id)
+        await running
+
+
 async def test_a_turn_that_runs_in_another_process_is_shown_as_running_and_mended_when_that_one_dies(
     tmp_path: Path,
 ) -> None:
     async with rig(tmp_path, call("bash", command="sleep 30"), say("fine")) as turn:
         running = asyncio.create_task(turn.prompt("go"))
         await until(turn, "in_progress")
-        face = SilentFace(NoEditor())
-        other = Live(turn.live.settings, Ledger.open(tmp_path / "store"), face, roots=[turn.root], trusted=True)
-        other.set_secret("openai", "test-key")
-        try:
+        async with beside(turn, tmp_path) as other:
             loaded = await other.load(turn.session_id)
             assert (loaded.session.busy, loaded.session.elsewhere) == (True, True)
             assert not (await turn.live.load(turn.session_id)).session.elsewhere
@@ -148,7 +176,67 @@ async def test_a_turn_that_runs_in_another_process_is_shown_as_running_and_mende
             await running
             loaded = await other.load(turn.session_id)
             assert (loaded.session.busy, loaded.session.elsewhere) == (False, False)
-            assert [item.stop_reason for item in loaded.items if item.kind == "turn_end"] == ["cancelled"]
+            assert ends(loaded) == ["cancelled"]
             assert (await other.prompt(turn.session_id, [{"type": "text", "text": "now"}])).stop_reason == "end_turn"
-        finally:
-            await other.aclose()
+
+
+async def test_looking_from_several_sides_at_a_turn_of_another_process_shows_it_running_to_each(tmp_path: Path) -> None:
+    async with rig(tmp_path, call("bash", command="sleep 30"), say("fine")) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        await until(turn, "in_progress")
+        async with beside(turn, tmp_path) as other:
+            looks = [look for _ in range(8) for look in (other.load(turn.session_id), other.queue(turn.session_id))]
+            loaded = [seen for seen in await asyncio.gather(*looks) if isinstance(seen, LoadedSession)]
+            assert [seen.session.elsewhere for seen in loaded] == [True] * 8
+            assert {item.kind for seen in loaded for item in seen.items} == {"prompt", "tool_call"}
+        await turn.live.cancel(turn.session_id)
+        await running
+
+
+async def test_a_turn_that_ends_while_another_process_looks_is_not_ended_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has read an open turn, and when it looks whether anybody runs it, nobody does any more."""
+    async with rig(tmp_path, call("bash", command="sleep 30"), say("fine")) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        await until(turn, "in_progress")
+        async with beside(turn, tmp_path) as other:
+            hold = other.ledger.hold
+
+            async def late(session_id: str) -> Hold:
+                await turn.live.cancel(turn.session_id)
+                await running
+                return await hold(session_id)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(other.ledger, "hold", late)
+                loaded = await other.load(turn.session_id)
+            assert (loaded.session.busy, loaded.session.elsewhere) == (False, False)
+            assert ends(loaded) == ["cancelled"]
+            assert (await other.prompt(turn.session_id, [{"type": "text", "text": "now"}])).stop_reason == "end_turn"
+            loaded = await turn.live.load(turn.session_id)
+            assert ends(loaded) == ["cancelled", "end_turn"]
+
+
+async def test_what_is_done_beside_a_turn_of_another_process_takes_nothing_from_it(tmp_path: Path) -> None:
+    script = (call("write_file", path="a.txt", content="one\n"), say("written"), call("bash", command="sleep 30"))
+    async with rig(tmp_path, *script, say("after it")) as turn:
+        await turn.prompt("write")
+        running = asyncio.create_task(turn.prompt("go"))
+        await until(turn, "in_progress")
+        async with beside(turn, tmp_path) as other:
+            assert (await other.rename(turn.session_id, "New name")).title == "New name"
+            assert (await other.configure(turn.session_id, None, "plan")).mode == "plan"
+            for change in (other.undo, other.redo, other.compact, other.delete):
+                with pytest.raises(SessionBusy, match="in use elsewhere"):
+                    await change(turn.session_id)
+            assert (turn.root / "a.txt").read_text("utf-8") == "one\n"
+            await turn.live.cancel(turn.session_id)
+            await running
+            for live in (turn.live, other):
+                loaded = await live.load(turn.session_id)
+                assert ends(loaded) == ["end_turn", "cancelled"]
+                assert (loaded.session.title, loaded.session.mode) == ("New name", "plan")
+            await other.undo(turn.session_id)
+            assert not (turn.root / "a.txt").exists()
+            assert (await turn.prompt("and now?")).stop_reason == "end_turn"

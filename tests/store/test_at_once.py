@@ -245,3 +245,14 @@ async def test_a_hold_that_nobody_waits_for_any_more_is_let_go(tmp_path: Path, m
             await asyncio.sleep(0.01)
         monkeypatch.setattr(ledger._holds, "take", take)
         (await ledger.hold("s")).release()
+
+
+async def test_a_hold_that_another_process_takes_for_a_look_is_waited_for(tmp_path: Path):
+    async with opened(tmp_path) as (ours, _), opened(tmp_path) as (other, _):
+        looking = await other.hold("s")
+        asyncio.get_running_loop().call_later(0.05, looking.release)
+        (await ours.hold("s", patience=30)).release()
+        working = await other.hold("s")
+        with pytest.raises(SessionBusy):
+            await ours.hold("s", patience=0.05)
+        working.release()

@@ -29,7 +29,7 @@ from pilotfish.engine.journal import Journal
 from pilotfish.engine.ports import Face
 from pilotfish.engine.recovery import close_open_turn, question_left_open
 from pilotfish.errors import SessionBusy, StorageError
-from pilotfish.store.ledger import Ledger
+from pilotfish.store.ledger import Heads, Ledger
 
 if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
@@ -89,19 +89,34 @@ class Conversation:
         # Behind our own journal the ledger may well be: records are on their way. Only another process gets ahead.
         if self._journal is not None and heads.n <= self._journal.n and self.elsewhere is None:
             return
-        records = await self._records()
-        self._journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
-        self._audit_hash = heads.audit_hash
-        self._interrupted = self.elsewhere = None
-        left_over = await self.left_over()
-        if closing := close_open_turn(records, left_over, now=self._clock(), forked=forked):
-            if await self._runs_elsewhere():
-                self.elsewhere = closing[-1].turn_id
-            elif (turn_id := question_left_open(records, left_over)) and not forked:
-                self._interrupted = (turn_id, closing)
-            else:
-                records += await self._mend(closing)
+        # Meanwhile others ask for the session: until all is known, they see what was known before.
+        while not await self._read(heads, forked=forked):
+            heads = await self._ledger.heads(self._id)
+
+    async def _read(self, heads: Heads, *, forked: bool) -> bool:
+        """False: another process wrote on while we read."""
+        records, left_over = await self._records(), await self.left_over()
+        closing = close_open_turn(records, left_over, now=self._clock(), forked=forked)
+        elsewhere = interrupted = hold = None
+        journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
+        try:
+            if closing and not self._ledger.holds(self._id):
+                hold = await self._ledger.hold(self._id)
+            if closing and await self._ledger.heads(self._id) != heads:
+                return False  # whoever ran the turn has ended it, or has gone on and died
+            if closing and not forked and (turn_id := question_left_open(records, left_over)):
+                interrupted = (turn_id, closing)
+            elif closing:
+                records += await _written(journal, closing)
+        except SessionBusy:
+            elsewhere = closing[-1].turn_id
+        finally:
+            if hold is not None:
+                hold.release()
+        self._journal, self._audit_hash = journal, heads.audit_hash
+        self.elsewhere, self._interrupted = elsewhere, interrupted
         self._take_in(records)
+        return True
 
     async def forget(self) -> None:
         """What is in memory may not be what happened: the next `open` reads it again, and mends it as after a crash."""
@@ -119,10 +134,10 @@ class Conversation:
         self.history = [*get_messages_for_llm(records[:last]), message_from_json(message.message)]
 
     async def give_up(self) -> None:
-        """The interrupted turn will not go on: it is ended."""
+        """The interrupted turn will not go on: it is ended. Whoever says so holds the session."""
         if self._interrupted is not None:
             (_, closing), self._interrupted = self._interrupted, None
-            self._take_in([*await self._records(), *await self._mend(closing)])
+            self._take_in([*await self._records(), *await _written(self._speaking(), closing)])
 
     async def left_over(self) -> Sequence[Record]:
         """Pieces that were told and whose message is not recorded."""
@@ -143,39 +158,17 @@ class Conversation:
                 case _:
                     pass
 
-    async def _mend(self, closing: Sequence[Record]) -> Sequence[Record]:
-        """Write down how an interrupted turn ended."""
-        hold = None if self._ledger.holds(self._id) else await self._ledger.hold(self._id)
-        try:
-            for record in closing:
-                self._write(record)
-            await self.settled()
-        finally:
-            if hold is not None:
-                hold.release()
-        return closing
-
-    async def _runs_elsewhere(self) -> bool:
-        """Whether another process holds the session: its open turn is running there, not interrupted."""
-        if self._ledger.holds(self._id):
-            return False
-        try:
-            (await self._ledger.hold(self._id)).release()
-        except SessionBusy:
-            return True
-        return False
-
     # -- written on -----------------------------------------------------------------------------------------------
 
     def emit(self, record: Record) -> None:
         if isinstance(record, (MessageRecord, UsageRecord)):
             self._fill.note(record)
-        self._write(record)
+        self._speaking().emit(record)
 
-    def _write(self, record: Record) -> None:
+    def _speaking(self) -> Journal:
         if self._journal is None:
             raise RuntimeError("a session is opened before it speaks")
-        self._journal.emit(record)
+        return self._journal
 
     async def settled(self) -> None:
         if self._journal is not None:
@@ -248,3 +241,11 @@ class Conversation:
 
     async def _records(self) -> list[Record]:
         return [entry.record for entry in await self._ledger.history(self._id)]
+
+
+async def _written(journal: Journal, closing: Sequence[Record]) -> Sequence[Record]:
+    """How an interrupted turn ended, written down."""
+    for record in closing:
+        journal.emit(record)
+    await journal.settled()
+    return closing

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pilotfish import __version__
 from pilotfish.core.fold import Item
 from pilotfish.core.policy import Rule
-from pilotfish.core.records import Receipt, SessionRecord
+from pilotfish.core.records import Receipt
 from pilotfish.engine import models, pages
 from pilotfish.engine.line import Waiting, WhenBusy
 from pilotfish.engine.memory import Leftovers, resident_bytes
@@ -233,10 +233,12 @@ class Live(Surroundings):
         raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
 
     async def undo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
-        return await revert(self.ledger, await self._open(session_id), turn_id, "undo", dry_run=dry_run)
+        async with (session := await self._open(session_id)).between_turns():
+            return await revert(self.ledger, session, turn_id, "undo", dry_run=dry_run)
 
     async def redo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
-        return await revert(self.ledger, await self._open(session_id), turn_id, "redo", dry_run=dry_run)
+        async with (session := await self._open(session_id)).between_turns():
+            return await revert(self.ledger, session, turn_id, "redo", dry_run=dry_run)
 
     async def compact(self, session_id: str) -> bool:
         """Summarise the older part of a conversation. False: there is nothing to summarise."""
@@ -327,10 +329,8 @@ class Live(Surroundings):
         )
 
     async def _told(self, session: LiveSession) -> Session:
-        row = session.row
-        session.emit(SessionRecord(turn_id="", title=row.title, model=row.model, mode=row.mode))
-        await session.settled()
-        return self._session(row)
+        await session.tell_row()
+        return self._session(session.row)
 
     def session_of(self, session_id: str) -> Session | None:
         """A session as it is now, when it is open here."""

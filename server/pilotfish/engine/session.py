@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from pydantic_ai import CancellationToken
 
 from pilotfish.core.messages import CallStatus, CanonicalToolCall
 from pilotfish.core.policy import Rule
-from pilotfish.core.records import NoticeRecord, SteerRecord
+from pilotfish.core.records import NoticeRecord, SessionRecord, SteerRecord
 from pilotfish.engine import adapter
 from pilotfish.engine.conversation import Conversation
 from pilotfish.engine.line import Line, Waiting, WhenBusy
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_SECONDS = 5.0  # after which a transcript is shown, whatever keeps the questions
+LOOK_SECONDS = 0.25  # for which another process may hold the session to look whether its last turn still runs
 
 
 class LiveSession:
@@ -57,6 +58,7 @@ class LiveSession:
         self.settled = self.conversation.settled
         self._opening = asyncio.Lock()
         self._told_unsaved = False
+        self._held = asyncio.Lock()
         self._to_ask_again: set[str] = set()
         self._asked_again = asyncio.Event()
         self._asked_again.set()
@@ -69,13 +71,10 @@ class LiveSession:
         return self.line.current.resumes if self.line.current else self.conversation.elsewhere
 
     @property
-    def _asks_again(self) -> bool:
-        """A question that a crash interrupted waits for its answer, asked again; a new prompt lets it go."""
-        return self.conversation.interrupted is not None or self._is_resuming
-
-    @property
-    def _is_resuming(self) -> bool:
-        return self.line.current is not None and self.line.current.resumes is not None
+    def _resuming(self) -> Waiting | None:
+        """a question that a crash interrupted, asked again; a new prompt lets it go"""
+        in_line = (self.line.current, *self.line.waiting)
+        return next((waiting for waiting in in_line if waiting is not None and waiting.resumes is not None), None)
 
     def model(self) -> Model:
         return self.world.model_for(self.row.model)
@@ -87,6 +86,35 @@ class LiveSession:
             if self.turn is None:
                 await self.conversation.open(forked=forked)
 
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncGenerator[None]:
+        """Nobody else writes to the session meanwhile, in any process, and all that was written is read. Raises
+        SessionBusy when another process runs a turn in it."""
+        async with self._held:
+            hold = await self.world.ledger.hold(self.row.id, patience=LOOK_SECONDS)
+            try:
+                await self.open()
+                yield
+            finally:
+                hold.release()
+
+    @contextlib.asynccontextmanager
+    async def between_turns(self) -> AsyncGenerator[None]:
+        """`held`, at once or not at all: a turn is not waited for."""
+        if self.line.busy:
+            raise SessionBusy("A turn is running in this session. Stop it first.")
+        async with self.held():
+            yield
+
+    async def tell_row(self) -> None:
+        """Its name, model or mode is another. While another process runs a turn nothing can be recorded, and only who
+        asked is told."""
+        told = SessionRecord(turn_id="", title=self.row.title, model=self.row.model, mode=self.row.mode)
+        with contextlib.suppress(SessionBusy):
+            async with contextlib.nullcontext() if self.world.ledger.holds(self.row.id) else self.held():
+                self.emit(told)
+                await self.settled()
+
     async def prompt(
         self,
         blocks: Sequence[Mapping[str, Any]],
@@ -96,8 +124,9 @@ class LiveSession:
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
         is called when the prompt is in the line."""
-        if self._asks_again:
-            await self._let_go()
+        if (asked_again := self._resuming) is not None and not self.line.withdraw(asked_again):
+            await self.stop()
+            self.line.unpause()
         if self.line.busy and when_busy == "reject":
             raise SessionBusy("A turn is running in this session. Stop it, or send the prompt to the queue.")
         waiting = Waiting(
@@ -144,6 +173,7 @@ class LiveSession:
             raise SessionBusy("A turn is running in this session. Stop it first.")
         hold = await self.world.ledger.hold(self.row.id)
         try:
+            await self.open()
             return await self.ports.compact("", CancellationToken())
         except PilotfishError:
             raise
@@ -185,20 +215,11 @@ class LiveSession:
         if not self._to_ask_again:
             self._asked_again.set()
 
-    async def _let_go(self) -> None:
-        """A new prompt came: the question that was asked again is over."""
-        if self._is_resuming:
-            await self.stop()
-            self.line.unpause()
-        await self.conversation.give_up()
-
     # -- a prompt becomes a turn ----------------------------------------------------------------------------------
 
     async def _run(self, waiting: Waiting) -> Outcome:
         world, resumes = self.world, waiting.resumes is not None
-        hold = await world.ledger.hold(self.row.id)
-        try:
-            await self.open()
+        async with self.held():
             if not resumes:
                 await self.conversation.give_up()
             await self._follow_roots()
@@ -235,8 +256,6 @@ class LiveSession:
                 self.turn = None
             self.conversation.add_turn(outcome.usage)
             return outcome
-        finally:
-            hold.release()
 
     async def _refresh(self) -> None:
         """Read the row again after a turn, unless somebody does so meanwhile. The answer does not wait for it, and

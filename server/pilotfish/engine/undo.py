@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from pilotfish.core.records import FileChangeRecord, UndoRecord
-from pilotfish.errors import SessionBusy, UnknownCall
+from pilotfish.errors import UnknownCall
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.changes import FileChange
 
@@ -35,9 +35,7 @@ async def revert(
     *,
     dry_run: bool,
 ) -> Reverted:
-    """Put back what a turn changed, or do it again; without a turn, the newest that fits."""
-    if session.line.busy:
-        raise SessionBusy("A turn is running in this session. Stop it first.")
+    """Put back what a turn changed, or do it again; without a turn, the newest that fits. The session is held."""
     changes: dict[str, list[FileChangeRecord]] = {}
     undone: dict[str, bool] = {}
     for entry in await ledger.history(session.row.id):

@@ -18,12 +18,14 @@ What is promised:
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pilotfish.core.messages import Category
 from pilotfish.core.records import Entry, Record, ToolCallRecord
+from pilotfish.errors import SessionBusy
 from pilotfish.store.blobs import hash_of
 from pilotfish.store.bodies import is_small
 from pilotfish.store.holds import Hold, Holds
@@ -47,6 +49,9 @@ CHANGING: Final = frozenset({Category.WRITE, Category.EXECUTE})
 
 MOST_SMALL: Final = 16
 """records that are written at once"""
+
+HELD_AGAIN_SECONDS: Final = 0.01
+"""how often a hold that is waited for is tried"""
 
 
 class Ledger:
@@ -122,9 +127,19 @@ class Ledger:
     async def get_blob(self, hash_: str) -> bytes:
         return await self.read(lambda tables: tables.get_blob(hash_))
 
-    async def hold(self, session_id: str) -> Hold:
-        """Take the session for this process: only its holder may prompt it. `SessionBusy` names who has it. Ends with
-        `release`, with `aclose`, or with the process."""
+    async def hold(self, session_id: str, *, patience: float = 0.0) -> Hold:
+        """Take the session for this process: only its holder may prompt it. `SessionBusy` names who has it, after so
+        many seconds of `patience`. Ends with `release`, with `aclose`, or with the process."""
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return await self._take(session_id)
+            except SessionBusy:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(HELD_AGAIN_SECONDS)
+
+    async def _take(self, session_id: str) -> Hold:
         if not self._writer.quick:
             taking = asyncio.ensure_future(asyncio.to_thread(self._holds.take, session_id))
             try:

@@ -1,6 +1,7 @@
 /** Tests that build on each other: the first that fails leaves a picture, and the rest are skipped. */
 
 import { after, before, describe, test } from 'node:test';
+import { Workbench } from './browser.ts';
 import { makeWorld, type World, type WorldOptions } from './world.ts';
 
 export type Step = (name: string, run: (world: World) => Promise<void>) => void;
@@ -26,7 +27,8 @@ export function story(name: string, options: WorldOptions, tell: (step: Step) =>
           await run(world);
         } catch (error) {
           failed = true;
-          await world.workbench.shot(shot).catch(() => {});
+          for (const [index, page] of world.browser.context.pages().entries())
+            await new Workbench(page, '').shot(index === 0 ? shot : `${shot}-window-${index + 1}`).catch(() => {});
           throw error;
         }
       });
