@@ -28,6 +28,7 @@ class Client:
         self.updates: list[Message] = []
         self.questions: list[Message] = []
         self.picks: str | None = "allow_once"
+        self.trusts: str | None = "allow_once"
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._reader = asyncio.ensure_future(self._read())
@@ -88,7 +89,7 @@ class Client:
 
     def _answer(self, message: Message) -> None:
         params = message["params"]
-        wanted = "allow_once" if params["toolCall"]["title"].startswith("Trust ") else self.picks
+        wanted = self.trusts if params["toolCall"]["title"].startswith("Trust ") else self.picks
         if wanted is None:
             return
         chosen = next(option["optionId"] for option in params["options"] if option["kind"] == wanted)
@@ -162,6 +163,21 @@ async def test_cancel_ends_the_turn_and_the_question_that_waited(tmp_path: Path)
         answer = await client.result("session/prompt", sessionId=session, prompt=prompt("again"))
         assert (answer["stopReason"], client.text()) == ("end_turn", "halfwhole")
     assert not (tmp_path / "work" / "made").exists()
+
+
+async def test_cancel_ends_a_prompt_that_has_not_begun(tmp_path: Path) -> None:
+    """The client answers no question of its own accord when it cancels."""
+    async with connected(tmp_path, say("at last")) as (client, provider, session):
+        client.trusts = None
+        for asked in (0, 1):
+            waiting = client.ask("session/prompt", sessionId=session, prompt=prompt("go"))
+            while len(client.questions) < asked:
+                await asyncio.sleep(0.01)
+            client.send({"method": "session/cancel", "params": {"sessionId": session}})
+            assert (await asyncio.wait_for(waiting, 60))["result"]["stopReason"] == "cancelled"
+        client.trusts = "allow_once"
+        answer = await client.result("session/prompt", sessionId=session, prompt=prompt("again"))
+        assert (answer["stopReason"], client.text(), len(provider.requests)) == ("end_turn", "at last", 1)
 
 
 async def test_the_mode_of_a_session_is_told_changed_and_obeyed(tmp_path: Path) -> None:

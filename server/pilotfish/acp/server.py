@@ -16,6 +16,7 @@ from pilotfish.acp import words
 from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
+from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, OptionId, Question, Told
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.settings import load_user
@@ -146,14 +147,16 @@ class AcpFace:
 
 
 class PilotfishAgent:
-    """ACP's methods over the live sessions. Clients without workspace trust are asked once for each folder."""
+    """ACP's methods over the live sessions. It knows no workspace trust: the user is asked for each folder until there
+    is an answer."""
 
     def __init__(self) -> None:
         self.face = AcpFace()
         loaded = load_user()
         self.live = Live(loaded.settings, Ledger.open(loaded.settings.storage, label="an ACP client"), self.face)
         self.face.live = self.live
-        self._asked: set[str] = set()
+        self._prompts: dict[str, set[asyncio.Task[Outcome]]] = {}
+        """session → what was sent to it and is not answered"""
 
     def on_connect(self, conn: acp.Client) -> None:
         self.face.client = conn
@@ -206,23 +209,37 @@ class PilotfishAgent:
         raise acp.RequestError.invalid_params({"methodId": f"there is no method {method_id!r}"})
 
     async def prompt(self, prompt: list[Any], session_id: str, **_: Any) -> schema.PromptResponse:
-        with _errors():
-            await self._settle_trust(session_id)
-            outcome = await self.live.prompt(session_id, [words.block(block) for block in prompt])
+        work = asyncio.get_running_loop().create_task(self._prompt(prompt, session_id))
+        unanswered = self._prompts.setdefault(session_id, set())
+        unanswered.add(work)
+        try:
+            with _errors():
+                await asyncio.wait((work,))
+                if work.cancelled():  # before the session had it
+                    return schema.PromptResponse(stop_reason="cancelled")
+                outcome = work.result()
+        finally:
+            unanswered.discard(work)
         await self.face.sent()
         if outcome.error is not None:
             raise acp.RequestError(-32000, f"{outcome.error.message} {outcome.error.remedy}")
         return schema.PromptResponse(stop_reason=words.STOP_REASONS[outcome.stop_reason])
 
+    async def _prompt(self, prompt: list[Any], session_id: str) -> Outcome:
+        await self._settle_trust(session_id)
+        return await self.live.prompt(session_id, [words.block(block) for block in prompt])
+
     async def cancel(self, session_id: str, **_: Any) -> None:
+        """What was sent is over, also while the user is asked for trust; and so is a turn that was taken up again."""
+        for work in self._prompts.get(session_id, ()):
+            work.cancel()
         with contextlib.suppress(PilotfishError):
             await self.live.cancel(session_id)
 
     async def _settle_trust(self, session_id: str) -> None:
         folder = (await self.live.session(session_id)).workspace_folder
-        if folder is None or folder in self._asked or self.live.book.trust_of(Path(folder)) is not None:
+        if folder is None or self.live.book.trust_of(Path(folder)) is not None:
             return
-        self._asked.add(folder)
         answer = await self.face.choose(session_id, f"Trust {visible(folder)}?", ["Trust this folder", "Read only"])
         if answer is not None:
             with contextlib.suppress(StorageError):  # it holds in this process all the same
