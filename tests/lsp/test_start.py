@@ -165,21 +165,14 @@ async def test_a_store_that_cannot_be_had_is_a_clear_error_and_is_tried_again(tm
 async def test_settings_change_while_the_server_runs(folder: Path):
     async with served(folder) as rig:
         await rig.client.new_session()
-        rig.client.notify(
-            "workspace/didChangeConfiguration", {"settings": {"pilotfish": {"mode": "plan", "model": "demo"}}}
-        )
-
-        async def mode() -> str:
-            return (await rig.client.request("pilotfish/status"))["mode"]
-
-        async with asyncio.timeout(30):
-            while await mode() != "plan":
-                await asyncio.sleep(0.01)
+        for mode in ("auto", "edit", "plan"):  # the last holds, for what is sent right behind it
+            settings = {"pilotfish": {"mode": mode, "model": "demo"}}
+            rig.client.notify("workspace/didChangeConfiguration", {"settings": settings})
         session = (await rig.client.request("pilotfish/session/new", {}))["session"]
         assert (session["model"], session["mode"]) == ("demo", "plan")
         for odd in (None, 5, {}, {"settings": None}, {"settings": {"pilotfish": 5}}):
             rig.client.notify("workspace/didChangeConfiguration", odd)
-        assert await mode() == "plan"
+        assert (await rig.client.request("pilotfish/session/new", {}))["session"]["mode"] == "plan"
 
 
 async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
@@ -187,6 +180,7 @@ async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
 
     async def configuration(params: dict[str, Any]) -> Any:
         assert params == {"items": [{"section": "pilotfish"}]}
+        await asyncio.sleep(0.3)
         return [section]
 
     async def registered(params: dict[str, Any]) -> Any:
@@ -197,16 +191,19 @@ async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
     client.answers |= {"workspace/configuration": configuration, "client/registerCapability": registered}
     try:
         await client.initialize(hello=OURS, capabilities=capabilities, folders=[folder])
-        await client.request("pilotfish/session/list", {})
-        async with asyncio.timeout(30):
-            while (await client.request("pilotfish/status"))["mode"] != "auto":
-                await asyncio.sleep(0.01)
+        session = (await client.request("pilotfish/session/new", {}))["session"]
+        assert session["mode"] == "auto"
         assert "nonsense" in str((await client.request("pilotfish/status"))["problems"])
         section = None  # the user took everything out again
         client.notify("workspace/didChangeConfiguration", {"settings": None})
-        async with asyncio.timeout(30):
-            while (await client.request("pilotfish/status"))["mode"] != "ask":
-                await asyncio.sleep(0.01)
+        stop = client.request("pilotfish/session/cancel", {"sessionId": session["id"]})
+        again = client.request("pilotfish/session/new", {})
+        done, _ = await asyncio.wait(
+            (stopped := asyncio.ensure_future(stop), made := asyncio.ensure_future(again)),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        assert done == {stopped}, "to stop waits for no settings"
+        assert (await made)["session"]["mode"] == "ask"
     finally:
         await client.close()
 

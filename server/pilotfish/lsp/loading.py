@@ -12,7 +12,7 @@ import gc
 import importlib
 import logging
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,7 @@ class Loader:
         self._world = world
         self._loading: asyncio.Task[Engine] | None = None
         self._warming: asyncio.Future[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[Engine]:
         """Begin to load, or begin again."""
@@ -97,8 +98,21 @@ class Loader:
         self._loading.add_done_callback(_seen)
         return self._loading
 
-    async def engine(self) -> Engine:
-        """The engine, once it is there. Raises StorageError with a remedy when it cannot be had."""
+    async def engine(self, *, at_once: bool = False) -> Engine:
+        """The engine, once it is there, with the settings that the client has said or announced before; `at_once`, with
+        those it has. Raises StorageError with a remedy when it cannot be had."""
+        if self.failure() and not at_once:
+            await self._settled()  # with them it may be had
+        engine = await self._loaded()
+        if not at_once:
+            await self._settled()
+        return engine
+
+    async def _settled(self) -> None:
+        if self._settling is not None:
+            await asyncio.wait((self._settling,))
+
+    async def _loaded(self) -> Engine:
         loading = self._loading
         if loading is None or (loading.done() and loading.exception() is not None):
             loading = self.start()
@@ -158,9 +172,23 @@ class Loader:
             kill_everything()
         await closing
 
-    async def renew_settings(self) -> None:
-        """The client has said something new of its settings."""
+    def settle(self, saying: Coroutine[Any, Any, Mapping[str, Any] | None]) -> None:
+        """The client is about to say something new of its settings, or nothing after all."""
+        self._settling = asyncio.get_running_loop().create_task(self._settle(saying, self._settling))
+        self._settling.add_done_callback(_seen)
+
+    async def _settle(
+        self, saying: Coroutine[Any, Any, Mapping[str, Any] | None], earlier: asyncio.Task[None] | None
+    ) -> None:
+        said = await saying
+        if earlier is not None:
+            await asyncio.wait((earlier,))
+        if said is None:
+            return
+        self._world.settings = {**self._parts.client.hello.settings, **said}
         settings = await self._settings()
+        if self._loading is not None:
+            await asyncio.wait((self._loading,))
         if engine := self.now():
             engine.live.set_settings(settings)
             self._use_mcp(engine.live)
@@ -279,7 +307,7 @@ def _no_collection() -> Generator[None]:
         gc.freeze()
 
 
-def _seen(task: asyncio.Task[Engine]) -> None:
+def _seen(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         traceback = None if isinstance(error, PilotfishError) else error
         log.error("the engine could not be loaded: %s", error, exc_info=traceback)

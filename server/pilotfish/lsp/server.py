@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.5  # for tools and the store; law 8 gives two
+AT_ONCE = (wire.CancelParams, wire.ApprovalAnswerParams)  # what waits for no settings
 STANDARD = ("textDocument/codeAction", "codeAction/resolve", "textDocument/codeLens")
 
 
@@ -106,12 +107,12 @@ class Server:
 
     def _notifications(self) -> Mapping[str, Hear]:
         return {
-            "initialized": lambda _: self._in_background(self._initialized()),
+            "initialized": self._initialized,
             "exit": lambda _: self._stop(0 if self._peer.stopping else 1),
             "textDocument/didOpen": self._opened,
             "textDocument/didChange": lambda params: self._editor.moved(self._documents.changed(params)),
             "textDocument/didClose": lambda params: self._editor.moved(self._documents.closed(params)),
-            "workspace/didChangeConfiguration": lambda params: self._in_background(self._configure(params)),
+            "workspace/didChangeConfiguration": lambda params: self._loader.settle(self._said(params)),
             "workspace/didChangeWorkspaceFolders": self._folders_changed,
             "workspace/didChangeWatchedFiles": lambda _: self._loader.files_changed(),
             "window/workDoneProgress/cancel": lambda params: self._progresses.cancel(
@@ -127,7 +128,7 @@ class Server:
         if isinstance(params, wire.PromptParams):
             return await self._prompt(params, call)
         await self._arrivals.before(getattr(params, "session_id", None))
-        engine = await self._loader.engine()
+        engine = await self._loader.engine(at_once=isinstance(params, AT_ONCE))
         return await engine.handlers.serve(params, call)
 
     async def _prompt(self, params: wire.PromptParams, call: Call) -> wire.PromptResult:
@@ -227,31 +228,31 @@ class Server:
             await engine.live.warm()
         await asyncio.shield(self._loading_standard())
 
-    async def _initialized(self) -> None:
+    def _initialized(self, _: Any) -> None:
         if self.client.watch_configuration:
-            registration = {"id": "pilotfish-settings", "method": "workspace/didChangeConfiguration"}
-            with contextlib.suppress(ClientError, TimeoutError):
-                await self._peer.request(
-                    "client/registerCapability",
-                    {"registrations": [{**registration, "registerOptions": {"section": "pilotfish"}}]},
-                    5.0,
-                )
+            self._in_background(self._watch_configuration())
         if self.client.configuration:
-            await self._configure(None)
+            self._loader.settle(self._said(None))
         for problem in self.client.problems:
             self._peer.notify("window/logMessage", {"type": 2, "message": f"Pilotfish: {problem}"})
 
-    async def _configure(self, params: Any) -> None:
-        """New settings, sent along or to be fetched."""
+    async def _watch_configuration(self) -> None:
+        registration = {"id": "pilotfish-settings", "method": "workspace/didChangeConfiguration"}
+        with contextlib.suppress(ClientError, TimeoutError):
+            await self._peer.request(
+                "client/registerCapability",
+                {"registrations": [{**registration, "registerOptions": {"section": "pilotfish"}}]},
+                5.0,
+            )
+
+    async def _said(self, params: Any) -> Mapping[str, Any] | None:
+        """The client's settings, sent along or fetched. None: it has said nothing."""
         sent = as_object((as_object((as_object(params) or {}).get("settings")) or {}).get("pilotfish"))
         if sent is None and self.client.configuration:
             with contextlib.suppress(ClientError, TimeoutError):
                 answer = await self._peer.request("workspace/configuration", {"items": [{"section": "pilotfish"}]}, 5.0)
                 sent = (as_objects(answer) or [{}])[0]  # null: nothing is set there any more
-        if sent is None:
-            return
-        self._world.settings = {**self.client.hello.settings, **sent}
-        await self._loader.renew_settings()
+        return sent
 
     def _folders_changed(self, params: Any) -> None:
         event = as_object((as_object(params) or {}).get("event")) or {}
