@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.provider import Call, Gate, Reply, Text, say
+from tests.support.provider import Call, Gate, Reply, Text, call, say
 from tests.support.served import Rig
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -110,3 +110,36 @@ async def test_a_command_that_asks_the_model_can_be_cancelled(rig: Rig):
     assert (await asyncio.wait_for(answer, 60))["stopReason"] == "cancelled"
     assert "compaction" not in [item.kind for item in (await rig.client.load(session)).items]
     assert (await rig.client.prompt(session, rig.script("on", say("on")))).stop_reason == "end_turn"
+
+
+async def test_a_prompt_right_behind_other_modes_runs_in_the_last_of_them(rig: Rig):
+    session = await rig.client.new_session(mode="ask")
+    answers = [
+        rig.client.ask("pilotfish/session/configure", {"sessionId": session, "mode": mode})
+        for mode in ("auto", "edit", "plan")
+    ]
+    turn = rig.client.begin(session, rig.script("modes", call("bash", command="touch planned"), say("ok")))
+    assert [(await answer)["session"]["mode"] for answer in answers] == ["auto", "edit", "plan"]
+    assert (await turn).stop_reason == "end_turn"
+    assert not (rig.folder / "planned").exists()
+    assert (await rig.client.load(session)).session.mode == "plan"
+
+
+async def test_a_prompt_right_behind_a_rule_obeys_it(rig: Rig):
+    session = await rig.client.new_session(mode="auto")
+    rule = {"decision": "deny", "tool": "bash", "pattern": "touch *", "scope": "session", "sessionId": session}
+    added = rig.client.ask("pilotfish/rule/add", rule)
+    turn = rig.client.begin(session, rig.script("ruled", call("bash", command="touch ruled"), say("ok")))
+    assert (await added)["rule"]["decision"] == "deny"
+    assert (await turn).stop_reason == "end_turn"
+    assert not (rig.folder / "ruled").exists()
+
+
+async def test_a_prompt_right_behind_an_undo_finds_the_files_put_back(rig: Rig):
+    session = await rig.client.new_session(mode="auto")
+    await rig.client.prompt(session, rig.script("made", call("write_file", path="a.txt", content="a\n"), say("ok")))
+    undone = rig.client.ask("pilotfish/session/undo", {"sessionId": session})
+    turn = rig.client.begin(session, rig.script("gone", call("bash", command="ls a.txt || echo gone"), say("ok")))
+    assert len((await undone)["changes"]) == 1
+    assert (await turn).stop_reason == "end_turn"
+    assert "gone" in str(rig.provider.requests[-1].messages[-1])

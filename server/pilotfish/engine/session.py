@@ -109,10 +109,10 @@ class LiveSession:
     async def tell_row(self) -> None:
         """Its name, model or mode is another. While another process runs a turn nothing can be recorded, and only who
         asked is told."""
-        told = SessionRecord(turn_id="", title=self.row.title, model=self.row.model, mode=self.row.mode)
         with contextlib.suppress(SessionBusy):
             async with contextlib.nullcontext() if self.world.ledger.holds(self.row.id) else self.held():
-                self.emit(told)
+                row = self.row
+                self.emit(SessionRecord(turn_id="", title=row.title, model=row.model, mode=row.mode))
                 await self.settled()
 
     async def prompt(

@@ -41,7 +41,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.5  # for tools and the store; law 8 gives two
-AT_ONCE = (wire.CancelParams, wire.ApprovalAnswerParams)  # what waits for no settings
+AT_ONCE = (wire.CancelParams, wire.ApprovalAnswerParams)  # what waits for no settings and for no change
+CHANGES = (
+    wire.SessionConfigureParams,
+    wire.SessionRenameParams,
+    wire.UndoParams,
+    wire.RuleAddParams,
+    wire.RuleRemoveParams,
+    wire.SecretSetParams,
+)
+"""what is done before anything that comes behind it is taken up"""
 STANDARD = ("textDocument/codeAction", "codeAction/resolve", "textDocument/codeLens")
 
 
@@ -127,9 +136,12 @@ class Server:
         params = parse(call.method, call.params)
         if isinstance(params, wire.PromptParams):
             return await self._prompt(params, call)
-        await self._arrivals.before(getattr(params, "session_id", None))
-        engine = await self._loader.engine(at_once=isinstance(params, AT_ONCE))
-        return await engine.handlers.serve(params, call)
+        session_id, at_once = getattr(params, "session_id", None), isinstance(params, AT_ONCE)
+        if isinstance(params, CHANGES):
+            async with self._arrivals.change(session_id):
+                return await (await self._loader.engine()).handlers.serve(params, call)
+        await self._arrivals.before(session_id, changes=not at_once)
+        return await (await self._loader.engine(at_once=at_once)).handlers.serve(params, call)
 
     async def _prompt(self, params: wire.PromptParams, call: Call) -> wire.PromptResult:
         async with self._arrivals.prompt(params.session_id) as in_line:
