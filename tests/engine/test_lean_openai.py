@@ -814,8 +814,10 @@ async def test_what_is_known_is_asked_without_the_sdk(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("before", [0, 1])
-async def test_an_error_that_is_no_stream_says_what_the_provider_said(kind: str, before: int) -> None:
-    refused = Reply(body='{"error": {"message": "the model is being loaded"}}', content_type="application/json")
+@pytest.mark.parametrize("end", ["", "\n\n"])
+async def test_an_error_that_is_no_stream_says_what_the_provider_said(kind: str, before: int, end: str) -> None:
+    said = '{"error":\n {"message": "the model is being loaded"}}'
+    refused = Reply(body=f"{said}{end}", content_type="application/json")
     async with serve(*(say("fine"),) * before, refused) as provider:
         client, model = pointed(provider, lean=True, kind=kind)
         async with client:

@@ -74,7 +74,7 @@ class LeanDecoder:
                         yield event
                 if texts:
                     intake.rest(WINDOW)
-            if not seen and (refusal := _refusal(self._buffer)):
+            for refusal in () if seen else _refusals(self._buffer):
                 yield refusal
             if self._chat and not self._finished:
                 raise httpx2.RemoteProtocolError("the stream ended before the answer did")
@@ -122,7 +122,7 @@ class LeanDecoder:
             found = [event for line in lines if (event := self._odd.decode(line)) is not None]
             for event in found:
                 self._note_odd(event)
-            return found
+            return found or _refusals(text)
         value = data[5:].removeprefix(b" ")
         try:
             parsed = orjson.loads(value)
@@ -170,15 +170,15 @@ def _ended(last: Json) -> ServerSentEvent:
     return Parsed(None, {**last, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": None})
 
 
-def _refusal(body: bytearray) -> ServerSentEvent | None:
-    """An answer that is no stream but an error in JSON, under a status that says all is well: the SDK knows what to do
-    with one inside a stream."""
+def _refusals(body: bytes | bytearray) -> list[ServerSentEvent]:
+    """What is no stream but an error in JSON, under a status that says all is well: the SDK knows what to do with one
+    inside a stream."""
     try:
         said: object = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return None
+        return []
     refused = isinstance(said, dict) and bool(cast("Json", said).get("error"))
-    return ServerSentEvent(data=body.decode()) if refused else None
+    return [ServerSentEvent(data=body.decode())] if refused else []
 
 
 class Unreadable(ServerSentEvent):
