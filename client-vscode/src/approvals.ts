@@ -27,6 +27,7 @@ export interface Amendment {
 export class Approvals implements vscode.Disposable {
   private readonly held = new Map<string, Held>();
   private inSight = new Map<string, number>();
+  private outOfSight: readonly string[] = [];
   private focused: string | null = null;
   private readonly asked = new vscode.EventEmitter<ApprovalRequest>();
   private readonly over = new vscode.EventEmitter<ApprovalResolved>();
@@ -58,6 +59,11 @@ export class Approvals implements vscode.Disposable {
     return this.inSight.has(approvalId);
   }
 
+  /** Whether the chat has said where its card is. */
+  isPlaced(approvalId: string): boolean {
+    return this.inSight.has(approvalId) || this.outOfSight.includes(approvalId);
+  }
+
   /** Whether a key may answer it: its card is in sight, and has been for a moment. */
   hearsKeys(approvalId: string): boolean {
     const since = this.inSight.get(approvalId);
@@ -70,9 +76,10 @@ export class Approvals implements vscode.Disposable {
     return focused ?? this.open.find((request) => request.sessionId === sessionId) ?? this.open[0];
   }
 
-  /** The chat says which cards a person can see, and in which one the focus is. */
-  setInSight(approvalIds: readonly string[], focused: string | null): void {
+  /** The chat says which cards a person can see, in which one the focus is, and which others there are. */
+  setInSight(approvalIds: readonly string[], focused: string | null, others: readonly string[] = []): void {
     this.focused = focused;
+    this.outOfSight = others;
     this.inSight = new Map(approvalIds.map((id) => [id, this.inSight.get(id) ?? Date.now()]));
   }
 

@@ -254,7 +254,7 @@ export class Chat implements vscode.Disposable {
         this.asks.answer(message.id, message.answer);
         return;
       case 'visibleCards':
-        this.approvals.setInSight(message.approvalIds, message.focused);
+        this.approvals.setInSight(message.approvalIds, message.focused, message.others);
         return;
       case 'undo':
         await this.undo(message.turnId, message.direction, message.rest);

@@ -102,7 +102,7 @@ const SHAPES: Shapes = {
   },
   allowByRule: { approvalId: text, rule },
   answerAsk: { id: text, answer: or(text, nil) },
-  visibleCards: { approvalIds: list(text), focused: or(text, nil) },
+  visibleCards: { approvalIds: list(text), others: list(text), focused: or(text, nil) },
   amend: { approvalId: text },
   discardAmended: { approvalId: text },
   openDiff: { approvalId: text, file: index },

@@ -85,6 +85,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     new Status(running, chat, approvals),
     new Notifications(
       approvals,
+      (sessionId) => view.isVisible && chat.session?.id === sessionId,
       (approvalId) => showQuestion(rooms, approvalId),
       () => showFirst(rooms),
       log,

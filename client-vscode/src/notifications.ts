@@ -8,6 +8,9 @@ import type { ApprovalRequest } from './protocol.gen.ts';
 
 /** Questions that come together are told together, in ms. */
 const TOGETHER = 800;
+/** How long a chat in view may take to show a card, in ms, and how often that is looked at. */
+const PATIENCE = 5000;
+const LOOK_AGAIN = 100;
 /** What can be judged in one line may be allowed from one. */
 const ONE_LINE = 120;
 
@@ -23,12 +26,15 @@ export function notificationFor(request: ApprovalRequest): { message: string; al
 }
 
 export class Notifications implements vscode.Disposable {
-  private fresh: string[] = [];
+  /** question → when it came */
+  private fresh = new Map<string, number>();
   private timer: NodeJS.Timeout | undefined;
   private readonly subscription: vscode.Disposable;
 
   constructor(
     private readonly approvals: Approvals,
+    /** whether a chat that shows this session is in view */
+    private readonly isInView: (sessionId: string) => boolean,
     private readonly show: (approvalId: string) => Promise<void>,
     private readonly showFirst: () => Promise<void>,
     private readonly log: vscode.LogOutputChannel,
@@ -42,15 +48,33 @@ export class Notifications implements vscode.Disposable {
   }
 
   private noted(approvalId: string): void {
-    this.fresh.push(approvalId);
+    this.fresh.set(approvalId, Date.now());
+    this.lookIn(TOGETHER);
+  }
+
+  private lookIn(wait: number): void {
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
-      const unseen = this.fresh.filter((id) => this.approvals.find(id) && !this.approvals.isInSight(id));
-      this.fresh = [];
-      if (vscode.workspace.getConfiguration('pilotfish').get('notify') === 'never') return;
-      if (unseen.length > 1) watched(this.tellMany(unseen), this.log);
-      else if (unseen[0] !== undefined) watched(this.tellOne(unseen[0]), this.log);
-    }, TOGETHER);
+      this.look();
+    }, wait);
+  }
+
+  private look(): void {
+    const unseen = [...this.fresh].filter(([id]) => this.approvals.find(id) && !this.approvals.isInSight(id));
+    const coming = unseen.filter(([id, since]) => this.isComing(id, since));
+    this.fresh = new Map(coming);
+    if (coming.length > 0) this.lookIn(LOOK_AGAIN);
+    if (vscode.workspace.getConfiguration('pilotfish').get('notify') === 'never') return;
+    const missed = unseen.map(([id]) => id).filter((id) => !this.fresh.has(id));
+    if (missed.length > 1) watched(this.tellMany(missed), this.log);
+    else if (missed[0] !== undefined) watched(this.tellOne(missed[0]), this.log);
+  }
+
+  /** Whether the chat in view may still be about to show it: a busy machine takes its time. */
+  private isComing(approvalId: string, since: number): boolean {
+    const sessionId = this.approvals.find(approvalId)?.sessionId;
+    if (sessionId === undefined || this.approvals.isPlaced(approvalId)) return false;
+    return Date.now() - since < PATIENCE && this.isInView(sessionId);
   }
 
   private async tellOne(approvalId: string): Promise<void> {

@@ -154,7 +154,13 @@ export type FromView =
   /** save a rule, changed by the user, and allow what it was asked for */
   | { type: 'allowByRule'; approvalId: string; rule: NewRule }
   | { type: 'answerAsk'; id: string; answer: string | null }
-  | { type: 'visibleCards'; approvalIds: readonly string[]; focused: string | null }
+  | {
+      type: 'visibleCards';
+      approvalIds: readonly string[];
+      /** those that are in the page as well, and out of sight */
+      others: readonly string[];
+      focused: string | null;
+    }
   | { type: 'amend'; approvalId: string }
   | { type: 'discardAmended'; approvalId: string }
   | { type: 'openDiff'; approvalId: string; file: number }

@@ -12,7 +12,7 @@ type Sight = 'seen' | 'above' | 'below';
 const sights = new Map<string, Sight>();
 const cards = new Map<Element, string>();
 let observer: IntersectionObserver | undefined;
-let told = '';
+let told = JSON.stringify([null, [], []]);
 let toldAbove = '';
 
 /** Watches a card until the returned function is called. */
@@ -33,14 +33,15 @@ export function tellVisible(): void {
   const are = (sight: Sight) => [...sights].flatMap(([id, is]) => (is === sight ? [id] : [])).sort();
   const visible = document.visibilityState === 'visible' ? are('seen') : [];
   const above = are('above');
+  const others = [...sights.keys()].filter((id) => !visible.includes(id)).sort();
   const focused = focusedCard();
-  const key = [focused ?? '', ...visible].join();
+  const key = JSON.stringify([focused, visible, others]);
   if (key === told && above.join() === toldAbove) return;
   toldAbove = above.join();
   dispatch({ type: 'sawCards', approvalIds: visible, above });
   if (key === told) return;
   told = key;
-  post({ type: 'visibleCards', approvalIds: visible, focused });
+  post({ type: 'visibleCards', approvalIds: visible, others, focused });
 }
 
 /** The card the user is in: what a key answers. */

@@ -19,7 +19,7 @@ const MESSAGES: readonly FromView[] = [
   { type: 'answer', approvalId: 'a', optionId: 'reject', feedback: 'no', args: { command: 'ls' } },
   { type: 'allowByRule', approvalId: 'a', rule: { tool: 'bash', pattern: 'ls', scope: 'user' } },
   { type: 'answerAsk', id: 'k', answer: null },
-  { type: 'visibleCards', approvalIds: ['a'], focused: null },
+  { type: 'visibleCards', approvalIds: ['a'], others: [], focused: null },
   { type: 'draft', sessionId: null, draft: EMPTY_DRAFT },
   { type: 'openFile', uri: 'file:///a.ts' },
   { type: 'openFile', uri: 'file:///a.ts', line: 3 },

@@ -197,12 +197,18 @@ describe('approvals', () => {
 describe('notifications', () => {
   const many = [1, 2, 3, 4, 5].map((n) => ({ ...COMMAND_APPROVAL, approvalId: `n${n}` }));
 
-  async function notified(requests: readonly ApprovalRequest[], inSight: readonly string[] = []) {
+  /** What is said 900 ms later; with `late`, the chat says only then, and the answer is of 200 ms after that. */
+  async function notified(
+    requests: readonly ApprovalRequest[],
+    inSight: readonly string[] = [],
+    { inView = false, late = () => {} }: { inView?: boolean; late?: (approvals: Approvals) => void } = {},
+  ) {
     vi.useFakeTimers();
     const { approvals, transport } = connected();
     const shown: string[] = [];
     const notifications = new Notifications(
       approvals,
+      () => inView,
       async (id) => void shown.push(id),
       async () => {},
       LOG,
@@ -210,6 +216,9 @@ describe('notifications', () => {
     const answers = requests.map((request) => transport.ask(request).answer);
     approvals.setInSight(inSight, null);
     await vi.advanceTimersByTimeAsync(900);
+    if (inView) expect(said).toEqual([]);
+    late(approvals);
+    await vi.advanceTimersByTimeAsync(200);
     vi.useRealTimers();
     notifications.dispose();
     return { approvals, shown, answers };
@@ -223,6 +232,21 @@ describe('notifications', () => {
   it('a card in sight needs none (13)', async () => {
     await notified([EDIT_APPROVAL], ['a1']);
     expect(said).toEqual([]);
+  });
+
+  it('a chat in view is given time to show the card', async () => {
+    await notified([EDIT_APPROVAL], [], { inView: true, late: (approvals) => approvals.setInSight(['a1'], null) });
+    expect(said).toEqual([]);
+  });
+
+  it('a card that is scrolled away in a chat in view is told of', async () => {
+    await notified([EDIT_APPROVAL], [], { inView: true, late: (approvals) => approvals.setInSight([], null, ['a1']) });
+    expect(said).toEqual(['Pilotfish: Edit src/auth.ts?']);
+  });
+
+  it('a chat that shows nothing is not waited for without end', async () => {
+    await notified([EDIT_APPROVAL], [], { inView: true, late: () => vi.advanceTimersByTime(5000) });
+    expect(said).toEqual(['Pilotfish: Edit src/auth.ts?']);
   });
 
   it('the setting silences them', async () => {
@@ -248,6 +272,7 @@ describe('notifications', () => {
     const { approvals, transport } = connected();
     const notifications = new Notifications(
       approvals,
+      () => false,
       async () => {},
       async () => {},
       LOG,
