@@ -27,6 +27,7 @@ class Played:
     cut: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     """what comes after a turn's answer may end"""
+    fails: Exception | None = None
 
     def __post_init__(self) -> None:
         self.go_on.set()
@@ -39,6 +40,8 @@ class Played:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
             way.cancel()
+        if self.fails is not None:
+            raise self.fails
         return outcome(waiting.prompt_id, "cancelled" if self.cut.is_set() else "end_turn")
 
     async def ended(self) -> None:
@@ -159,3 +162,42 @@ async def test_a_line_that_is_closed_answers_everyone():
     await asyncio.wait_for(played.line.aclose(played.cut.set), 30)
     assert (await first.answer, await second.answer) == (outcome("a", "cancelled"), WITHDRAWN)
     assert (played.line.current, played.line.waiting, played.idle) == (None, [], 1)
+
+
+async def test_words_that_a_turn_has_read_are_answered_when_it_fails_too():
+    played = Played()
+    waiting = played.submit("a")
+    await asyncio.sleep(0.01)
+    steered = Waiting("b", (), "steer", asyncio.get_running_loop().create_future())
+    played.line.slip_in(steered)
+    played.line.was_read(steered)
+    played.fails = SessionBusy("no")
+    played.end.set()
+    for each in (waiting, steered):
+        with pytest.raises(SessionBusy):
+            await asyncio.wait_for(each.answer, 30)
+
+
+async def test_a_stop_of_a_turn_that_comes_to_nothing_gives_nothing():
+    played = Played(fails=SessionBusy("no"))
+    waiting = played.submit("a")
+    assert await played.stop() is None
+    with pytest.raises(SessionBusy):
+        await waiting.answer
+
+
+async def test_what_comes_into_a_closed_line_is_withdrawn():
+    played = Played()
+    running = played.submit("a")
+    await asyncio.sleep(0.01)
+    closing = asyncio.create_task(played.line.aclose(played.cut.set))
+    await asyncio.sleep(0)
+    behind, beside = played.submit("b"), Waiting("c", (), "steer", asyncio.get_running_loop().create_future())
+    played.line.slip_in(beside)
+    await asyncio.wait_for(closing, 30)
+    late = played.submit("d")
+    assert [await each.answer for each in (running, behind, beside, late)] == [
+        outcome("a", "cancelled"),
+        *[WITHDRAWN] * 3,
+    ]
+    assert (played.ran, played.line.busy) == (["a"], False)

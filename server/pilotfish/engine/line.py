@@ -62,6 +62,7 @@ class Line:
         """set while a turn is current, and once the driver is gone"""
         self._read: list[Waiting] = []
         self._paused = False
+        self._closed = False
 
     @property
     def busy(self) -> bool:
@@ -80,7 +81,9 @@ class Line:
     def go_on(self) -> None:
         """Run what waits, also what a stop has left waiting."""
         self.unpause()
-        if self._driver is None:
+        if self._closed:
+            self._withdraw_all()
+        elif self._driver is None:
             self._taken.clear()
             self._driver = asyncio.get_running_loop().create_task(self._drive(), name=self._name)
 
@@ -106,7 +109,7 @@ class Line:
 
     async def stop(self, cut_short: Callable[[], None]) -> Outcome | None:
         """Stop the current turn and wait for its end, or that of the one that is about to begin. What waits behind it
-        stays there. None: there is none."""
+        stays there. None: there is none, or it came to nothing."""
         while self.current is None and self.waiting and self._driver is not None and not self._paused:
             await self._taken.wait()
         current = self.current
@@ -115,20 +118,28 @@ class Line:
         self.stopping = True
         self._paused = bool(self.waiting)
         cut_short()
-        return await asyncio.shield(current.answer)
+        try:
+            return await asyncio.shield(current.answer)
+        except Exception:  # who sent the prompt is told
+            return None
 
     async def aclose(self, cut_short: Callable[[], None]) -> None:
-        """Nothing waits and nothing runs any more."""
-        for waiting in tuple(self.waiting):
-            self.withdraw(waiting)
+        """Nothing waits and nothing runs any more, nor what comes later."""
+        self._closed = True
+        self._withdraw_all()
         if self.current is not None:
             await self.stop(cut_short)
         if self._driver is not None:
             await asyncio.wait((self._driver,))
+        self._withdraw_all()
+
+    def _withdraw_all(self) -> None:
+        for waiting in tuple(self.waiting):
+            self.withdraw(waiting)
 
     async def _drive(self) -> None:
         try:
-            while self.waiting and not self._paused:
+            while self.waiting and not self._paused and not self._closed:
                 await self._one(self.waiting.pop(0))
         finally:
             self._driver = None
@@ -149,8 +160,9 @@ class Line:
         except Exception as error:
             if not isinstance(error, PilotfishError):
                 log.exception("a turn could not be run")
-            if not waiting.answer.done():
-                waiting.answer.set_exception(error)
+            for answered in (waiting, *self._read):
+                if not answered.answer.done():
+                    answered.answer.set_exception(error)
         else:
             self._over()
             for answered in (waiting, *self._read):
