@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.engine import Rig, rig
+from tests.support.engine import Rig, beside, rig
 from tests.support.faces import ALLOW, SilentFace
 from tests.support.provider import Gate, Text, call, calls, say
 from tests.support.provider_script import Call, Reply
@@ -31,18 +31,6 @@ async def restarted(turn: Rig, tmp_path: Path) -> AsyncGenerator[Rig]:
         live.set_secret(name, "test-key")
     try:
         yield Rig(live, face, turn.provider, turn.root, turn.session_id)
-    finally:
-        await live.aclose()
-
-
-@asynccontextmanager
-async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Live]:
-    """A second process on the same ledger, while the first one works."""
-    store = Ledger.open(tmp_path / "store")
-    live = Live(turn.live.settings, store, SilentFace(NoEditor()), roots=[turn.root], trusted=True)
-    live.set_secret("openai", "test-key")
-    try:
-        yield live
     finally:
         await live.aclose()
 

@@ -316,12 +316,16 @@ async def test_a_flipped_bit_in_a_text_costs_one_record_and_not_the_session():
 # ---- beside the records
 
 
-async def test_a_session_record_changes_the_session():
+async def test_a_record_of_what_was_chosen_takes_back_nothing_that_was_chosen_since():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
-        await ledger.append("s", Pen()(SessionRecord(turn_id="", title="Nets", model="demo:shark", mode="edit")))
+        chosen = await catalog.configure("s", "demo:shark", "edit")
+        await catalog.configure("s", mode="plan")
+        await catalog.rename("s", "Nets")
+        told = SessionRecord(turn_id="", title=chosen.title, model=chosen.model, mode=chosen.mode)
+        await ledger.append("s", Pen()(told))
         row = await catalog.get("s")
-        assert (row.title, row.model, row.mode) == ("Nets", "demo:shark", "edit")
+        assert (row.title, row.model, row.mode) == ("Nets", "demo:shark", "plan")
 
 
 async def test_attachments_live_while_their_message_does():

@@ -137,5 +137,17 @@ async def rig(
             await live.aclose()
 
 
+@asynccontextmanager
+async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Live]:
+    """A second process on the same ledger, while the first one works."""
+    store = Ledger.open(tmp_path / "store")
+    live = Live(turn.live.settings, store, SilentFace(NoEditor()), roots=[turn.root], trusted=True)
+    live.set_secret("openai", "test-key")
+    try:
+        yield live
+    finally:
+        await live.aclose()
+
+
 def texts(blocks: Sequence[str]) -> list[dict[str, str]]:
     return [{"type": "text", "text": text} for text in blocks]

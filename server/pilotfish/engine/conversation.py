@@ -7,7 +7,9 @@ what is known of it, unless another process runs it; history and calls are alway
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from pilotfish.core.approvals import seal
@@ -82,16 +84,17 @@ class Conversation:
 
     # -- read and mended ------------------------------------------------------------------------------------------
 
-    async def open(self, *, forked: bool = False) -> None:
+    async def open(self, *, forked: bool = False) -> bool:
         """Read it, when it is new to us or another process has written to it; mend what a crash left, or a fork in the
-        middle of a turn."""
-        heads = await self._ledger.heads(self._id)
+        middle of a turn. True: it was read again."""
+        heads, known = await self._ledger.heads(self._id), self._journal is not None
         # Behind our own journal the ledger may well be: records are on their way. Only another process gets ahead.
         if self._journal is not None and heads.n <= self._journal.n and self.elsewhere is None:
-            return
+            return False
         # Meanwhile others ask for the session: until all is known, they see what was known before.
         while not await self._read(heads, forked=forked):
             heads = await self._ledger.heads(self._id)
+        return known
 
     async def _read(self, heads: Heads, *, forked: bool) -> bool:
         """False: another process wrote on while we read."""
@@ -100,7 +103,7 @@ class Conversation:
         elsewhere = interrupted = hold = None
         journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
         try:
-            if closing and not self._ledger.holds(self._id):
+            if closing:
                 hold = await self._ledger.hold(self._id)
             if closing and await self._ledger.heads(self._id) != heads:
                 return False  # whoever ran the turn has ended it, or has gone on and died
@@ -132,6 +135,11 @@ class Conversation:
         if not isinstance(message, MessageRecord):
             raise RuntimeError("the last message is a message")
         self.history = [*get_messages_for_llm(records[:last]), message_from_json(message.message)]
+
+    def runs_elsewhere(self) -> None:
+        """Another process has taken the interrupted turn up again."""
+        if self._interrupted is not None:
+            (self.elsewhere, _), self._interrupted = self._interrupted, None
 
     async def give_up(self) -> None:
         """The interrupted turn will not go on: it is ended. Whoever says so holds the session."""
@@ -173,6 +181,10 @@ class Conversation:
     async def settled(self) -> None:
         if self._journal is not None:
             await self._journal.settled()
+
+    def still(self) -> AbstractAsyncContextManager[object]:
+        """Meanwhile nothing is numbered or told: what the ledger has is what was told, up to `last_seq`."""
+        return self._journal.still if self._journal is not None else nullcontext()
 
     async def shown(self) -> None:
         if self._journal is not None:
@@ -247,5 +259,9 @@ async def _written(journal: Journal, closing: Sequence[Record]) -> Sequence[Reco
     """How an interrupted turn ended, written down."""
     for record in closing:
         journal.emit(record)
-    await journal.settled()
+    try:
+        await journal.settled()
+    except asyncio.CancelledError:
+        await journal.settled()  # it is written now in any case: who comes next must find it
+        raise
     return closing

@@ -74,6 +74,8 @@ class Journal:
         self._waiting: list[_Run | Record] = []
         self._unshown = 0
         """characters among them"""
+        self.still = asyncio.Lock()
+        """nothing is numbered, written or told while somebody has it"""
         self._more = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
 
@@ -125,9 +127,10 @@ class Journal:
             while self._waiting:
                 await self._gather()
                 await self._hold_back()
-                batch, self._waiting = self._waiting, []
-                self._unshown = 0
-                await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
+                async with self.still:
+                    batch, self._waiting = self._waiting, []
+                    self._unshown = 0
+                    await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
         finally:
             self._pump = None
 

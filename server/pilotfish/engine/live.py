@@ -26,7 +26,7 @@ from pilotfish.engine.ports import Answer, Face, Question, Session
 from pilotfish.engine.session import LiveSession
 from pilotfish.engine.surroundings import Surroundings
 from pilotfish.engine.undo import Reverted, revert
-from pilotfish.errors import BadRequest, UnknownCall
+from pilotfish.errors import BadRequest, UnknownCall, UnknownSession
 from pilotfish.settings import Settings
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
@@ -110,18 +110,19 @@ class Live(Surroundings):
         session = await self._open(session_id)
         await session.resume()
         await session.settled()
-        running = session.running_turn
-        if before is None:
-            items, has_more = await pages.newest(self.ledger, session_id, limit, running)
-        else:
-            items, has_more = await pages.older(self.ledger, session_id, before, limit, running)
-        return LoadedSession(
-            session=self._session(session.row),
-            items=items,
-            has_more=has_more,
-            last_seq=session.conversation.last_seq,
-            questions=self.questions(session_id),
-        )
+        async with session.conversation.still():
+            running = session.running_turn
+            if before is None:
+                items, has_more = await pages.newest(self.ledger, session_id, limit, running)
+            else:
+                items, has_more = await pages.older(self.ledger, session_id, before, limit, running)
+            return LoadedSession(
+                session=self._session(session.row),
+                items=items,
+                has_more=has_more,
+                last_seq=session.conversation.last_seq,
+                questions=self.questions(session_id),
+            )
 
     async def session(self, session_id: str) -> Session:
         """A session as it is now."""
@@ -136,16 +137,18 @@ class Live(Surroundings):
 
     async def configure(self, session_id: str, model: str | None = None, mode: str | None = None) -> Session:
         session = await self._open(session_id)
-        session.row = await self.catalog.configure(
-            session_id, model or session.row.model, _mode(mode or session.row.mode)
-        )
+        session.row = await self.catalog.configure(session_id, model, _mode(mode) if mode else None)
         return await self._told(session)
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
-        await session.aclose()
-        del self._sessions[session_id]
-        await self.catalog.delete(session_id)
+        hold = await self.ledger.hold(session_id)  # before anything of it is ended
+        try:
+            await session.aclose()
+            await self.catalog.delete(session_id)
+        finally:
+            self._drop(session)
+            hold.release()
         self.transcript_path(session_id).unlink(missing_ok=True)
         self._left.of_session()
 
@@ -240,8 +243,8 @@ class Live(Surroundings):
         async with (session := await self._open(session_id)).between_turns():
             return await revert(self.ledger, session, turn_id, "redo", dry_run=dry_run)
 
-    async def compact(self, session_id: str) -> bool:
-        """Summarise the older part of a conversation. False: there is nothing to summarise."""
+    async def compact(self, session_id: str) -> bool | None:
+        """Summarise the older part of a conversation. False: there is nothing to summarise. None: it was stopped."""
         return await (await self._open(session_id)).compact()
 
     # -- questions ----------------------------------------------------------------------------------------------------
@@ -302,8 +305,17 @@ class Live(Surroundings):
         if session is None:
             row = await self.catalog.get(session_id)
             session = self._sessions.get(session_id) or self._made(row)
-        await session.open()
+        try:
+            await session.open()
+        except UnknownSession:  # another process has deleted it
+            self._drop(session)
+            await session.aclose()
+            raise
         return session
+
+    def _drop(self, session: LiveSession) -> None:
+        if self._sessions.get(session.row.id) is session:
+            del self._sessions[session.row.id]
 
     def _made(self, row: SessionRow) -> LiveSession:
         self._sessions[row.id] = session = LiveSession(self, row, idle=self._left.of_turn)

@@ -14,13 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import CancellationToken
+from pydantic_ai.exceptions import RunCancelled
 
 from pilotfish.core.messages import CallStatus, CanonicalToolCall
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import NoticeRecord, SessionRecord, SteerRecord
 from pilotfish.engine import adapter
 from pilotfish.engine.conversation import Conversation
-from pilotfish.engine.line import Line, Waiting, WhenBusy
+from pilotfish.engine.line import WITHDRAWN, Line, Waiting, WhenBusy
 from pilotfish.engine.models import failure
 from pilotfish.engine.orchestrator import Outcome, RequestOrchestrator
 from pilotfish.engine.prompt import PreparedPrompt, Rules, prepare
@@ -59,6 +60,7 @@ class LiveSession:
         self._opening = asyncio.Lock()
         self._told_unsaved = False
         self._held = asyncio.Lock()
+        self._compacting: CancellationToken | None = None
         self._to_ask_again: set[str] = set()
         self._asked_again = asyncio.Event()
         self._asked_again.set()
@@ -83,26 +85,36 @@ class LiveSession:
         """Read the session, when it is new to us or another process has written to it; mend what a crash left, or a
         fork in the middle of a turn."""
         async with self._opening:
-            if self.turn is None:
-                await self.conversation.open(forked=forked)
+            if self.turn is None and await self.conversation.open(forked=forked):
+                self.row = await self.world.catalog.get(self.row.id)
+
+    @contextlib.asynccontextmanager
+    async def speaking(self) -> AsyncGenerator[None]:
+        """Nobody else writes to the session meanwhile, in any other process, and all that was written is read. Raises
+        SessionBusy when another process runs a turn in it."""
+        hold = await self.world.ledger.hold(self.row.id, patience=LOOK_SECONDS)
+        try:
+            await self.open()
+            yield
+        finally:
+            try:
+                await self.settled()
+            finally:
+                hold.release()
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncGenerator[None]:
-        """Nobody else writes to the session meanwhile, in any process, and all that was written is read. Raises
-        SessionBusy when another process runs a turn in it."""
-        async with self._held:
-            hold = await self.world.ledger.hold(self.row.id, patience=LOOK_SECONDS)
-            try:
-                await self.open()
-                yield
-            finally:
-                hold.release()
+        """The same, for one at a time: a turn, an undo, a summary."""
+        async with self._held, self.speaking():
+            yield
 
     @contextlib.asynccontextmanager
     async def between_turns(self) -> AsyncGenerator[None]:
         """`held`, at once or not at all: a turn is not waited for."""
         if self.line.busy:
             raise SessionBusy("A turn is running in this session. Stop it first.")
+        if self._compacting is not None:
+            raise SessionBusy("This session is being summarised. Stop that first.")
         async with self.held():
             yield
 
@@ -110,10 +122,8 @@ class LiveSession:
         """Its name, model or mode is another. While another process runs a turn nothing can be recorded, and only who
         asked is told."""
         with contextlib.suppress(SessionBusy):
-            async with contextlib.nullcontext() if self.world.ledger.holds(self.row.id) else self.held():
-                row = self.row
-                self.emit(SessionRecord(turn_id="", title=row.title, model=row.model, mode=row.mode))
-                await self.settled()
+            async with self.speaking():
+                self.emit(SessionRecord(turn_id="", title=self.row.title, model=self.row.model, mode=self.row.mode))
 
     async def prompt(
         self,
@@ -165,26 +175,33 @@ class LiveSession:
 
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. What waits in the line stays there, and waits for the user."""
+        if self._compacting is not None:
+            self._compacting.cancel()
         return await self.line.stop(self._cut_short)
 
-    async def compact(self) -> bool:
-        """Summarise the older part of the conversation. False: there is nothing to summarise."""
-        if self.line.busy:
-            raise SessionBusy("A turn is running in this session. Stop it first.")
-        hold = await self.world.ledger.hold(self.row.id)
-        try:
-            await self.open()
-            return await self.ports.compact("", CancellationToken())
-        except PilotfishError:
-            raise
-        except Exception as error:
-            raise failure(error) from error
-        finally:
-            hold.release()
+    async def compact(self) -> bool | None:
+        """Summarise the older part of the conversation. False: there is nothing to summarise. None: it was stopped.
+        A prompt that comes meanwhile waits."""
+        async with self.between_turns():
+            self._compacting = token = CancellationToken()
+            try:
+                return await self.ports.compact("", token)
+            except PilotfishError:
+                raise
+            except RunCancelled:
+                return None
+            except Exception as error:
+                raise failure(error) from error
+            finally:
+                self._compacting = None
 
     async def aclose(self) -> None:
+        """Nothing is run any more; what is being done is over."""
+        if self._compacting is not None:
+            self._compacting.cancel()
         await self.line.aclose(self._cut_short)
-        await self.settled()
+        async with self._held:
+            await self.settled()
         await self.workspace.aclose()
 
     def _cut_short(self) -> None:
@@ -200,14 +217,21 @@ class LiveSession:
         turn_id = self.conversation.interrupted
         if turn_id is not None and not self.line.busy:
             answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-            answer.add_done_callback(_seen)
-            answer.add_done_callback(lambda _: self._asked_again.set())
+            answer.add_done_callback(self._resumed)
             calls = self.conversation.registry.open_calls()
             self._to_ask_again = {call.id for call in calls if call.status is CallStatus.AWAITING_APPROVAL}
             self._asked_again.clear()
             self.line.submit(Waiting(turn_id, (), "queue", answer, resumes=turn_id))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._asked_again.wait(), ASK_AGAIN_SECONDS)
+
+    def _resumed(self, answer: asyncio.Future[Outcome]) -> None:
+        """Nobody waits for this answer; what went wrong is in the log and in the transcript."""
+        if not answer.cancelled() and (error := answer.exception()):
+            log.warning("an interrupted turn could not be resumed: %s", error)
+            if isinstance(error, SessionBusy):
+                self.conversation.runs_elsewhere()
+        self._asked_again.set()
 
     def is_asked(self, call_id: str) -> None:
         """The question of a call is being asked, or need not be any more."""
@@ -222,6 +246,8 @@ class LiveSession:
         async with self.held():
             if not resumes:
                 await self.conversation.give_up()
+            elif self.conversation.interrupted != waiting.resumes:
+                return WITHDRAWN  # another process has gone on with it, and ended it
             await self._follow_roots()
             await world.warm()
             if self.conversation.history and not adapter.is_ready():
@@ -307,9 +333,3 @@ class LiveSession:
                     timestamp=self.world.clock(),
                 )
             )
-
-
-def _seen(answer: asyncio.Future[Outcome]) -> None:
-    """Nobody waits for this answer; what went wrong is in the log and in the transcript."""
-    if not answer.cancelled() and (error := answer.exception()):
-        log.warning("an interrupted turn could not be resumed: %s", error)

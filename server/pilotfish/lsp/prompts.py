@@ -103,6 +103,8 @@ class Prompts:
 
     async def say_compact(self, session_id: str, _arguments: str) -> wire.PromptResult:
         done = await self._live.compact(session_id)
+        if done is None:
+            return views.outcome(_CANCELLED)
         words = "The older part is a summary now." if done else "There is not enough behind us to summarise yet."
         return _reply(words)
 

@@ -99,9 +99,6 @@ class Catalog:
         """Remove a session for good: its records, its words in the index, and payloads nobody else names. What is
         freed is overwritten. `SessionBusy` when another process holds it."""
         await self.get(session_id)
-        if self._ledger.holds(session_id):
-            await self._ledger.delete(session_id)
-            return
         hold = await self._ledger.hold(session_id)
         try:
             await self._ledger.delete(session_id)

@@ -1,15 +1,18 @@
-"""Holding a session: one process at a time may prompt it.
+"""Holding a session: one process at a time may write to it, and in that process as many as want to.
 
-A hold is a lock on a file, so it ends with `release` or with the process. The file's text names the holder. The file
-stays for the next time, until the ledger is closed: to remove it can take longer than all else at the end of a turn.
+A hold is a lock on a file, so it ends with the last `release` or with the process. The file's text names the holder.
+The file stays for the next time, until the ledger is closed: to remove it can take longer than all else at the end of
+a turn.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -33,10 +36,19 @@ class Hold:
 
     def __init__(self, session_id: str, release: Callable[[str], None]) -> None:
         self.session_id = session_id
-        self._release = release
+        self._release: Callable[[str], None] | None = release
 
     def release(self) -> None:
-        self._release(self.session_id)
+        release, self._release = self._release, None
+        if release is not None:
+            release(self.session_id)
+
+
+@dataclass(slots=True)
+class _Held:
+    fd: int
+    """the open lock file"""
+    holders: int = 1
 
 
 class Holds:
@@ -45,39 +57,59 @@ class Holds:
     def __init__(self, directory: Path, label: str) -> None:
         self._directory = directory
         self._label = label
-        self._held: dict[str, int] = {}
-        """the open lock file of each session held"""
+        self._held: dict[str, _Held] = {}
         self._left: dict[str, None] = {}
         """sessions that were held: their files are still there"""
+        self._taking = threading.Lock()
+        """holds are taken on the event loop, or on a thread while the disk is slow: one at a time"""
+        self._counting = threading.Lock()
+        """for moments only"""
 
     def has(self, session_id: str) -> bool:
         return session_id in self._held
 
     def take(self, session_id: str) -> Hold:
-        """Hold a session, or raise `SessionBusy` with who does."""
-        if session_id in self._held:
-            raise SessionBusy("The session is busy in this window.")
-        try:
-            fd = self._lock(self._path(session_id))
-        except OSError:
-            # The directory cannot be written, so no other process can store into the session either.
-            fd = NO_FILE
-        self._held[session_id] = fd
-        return Hold(session_id, self.release)
-
-    def release(self, session_id: str) -> None:
-        fd = self._held.pop(session_id, None)
-        if fd is None or fd == NO_FILE:
-            return
-        self._left[session_id] = None
-        os.close(fd)
+        """Hold a session, or raise `SessionBusy` with which other process does."""
+        with self._taking:
+            if not self._join(session_id):
+                try:
+                    fd = self._lock(self._path(session_id))
+                except OSError:
+                    # The directory cannot be written, so no other process can store into the session either.
+                    fd = NO_FILE
+                self._held[session_id] = _Held(fd)
+        return Hold(session_id, self._release)
 
     def release_all(self) -> None:
         for session_id in list(self._held):
-            self.release(session_id)
+            self._let_go(self._held.pop(session_id), session_id)
         until = time.monotonic() + REMOVING_SECONDS
         while self._left and time.monotonic() < until:
             _remove(self._path(self._left.popitem()[0]))
+
+    def _join(self, session_id: str) -> bool:
+        """One more holder of what this process holds."""
+        with self._counting:
+            held = self._held.get(session_id)
+            if held is not None:
+                held.holders += 1
+        return held is not None
+
+    def _release(self, session_id: str) -> None:
+        with self._counting:
+            held = self._held.get(session_id)
+            if held is None:
+                return
+            held.holders -= 1
+            if held.holders:
+                return
+            del self._held[session_id]
+        self._let_go(held, session_id)
+
+    def _let_go(self, held: _Held, session_id: str) -> None:
+        if held.fd != NO_FILE:
+            self._left[session_id] = None
+            os.close(held.fd)
 
     def _lock(self, path: Path) -> int:
         make_private(self._directory)

@@ -12,7 +12,8 @@ What is promised:
   (`writer.py`).
 - One append costs the same however long the session is.
 - When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so.
-- Several processes may use one database. A session that one process holds cannot be held by another.
+- Several processes may use one database. A session that one process holds cannot be held by another; within the
+  process several may hold it.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ class Ledger:
         return await self.read(lambda tables: tables.get_blob(hash_))
 
     async def hold(self, session_id: str, *, patience: float = 0.0) -> Hold:
-        """Take the session for this process: only its holder may prompt it. `SessionBusy` names who has it, after so
-        many seconds of `patience`. Ends with `release`, with `aclose`, or with the process."""
+        """Take the session for this process: only its holder may write to it. `SessionBusy` names which other process
+        has it, after so many seconds of `patience`. Ends when all who took it release it, with `aclose`, or with the
+        process."""
         until = time.monotonic() + patience
         while True:
             try:

@@ -19,7 +19,6 @@ from pilotfish.core.records import (
     Entry,
     MessageRecord,
     Record,
-    SessionRecord,
     StateRecord,
     ToolCallRecord,
     TurnEndRecord,
@@ -345,12 +344,6 @@ class Tables:
                 self._drop_chunks(standing.key, call.id, f"{call.id}\0")
             case ApprovalRecord():
                 standing.audit_hash = record.hash
-            case SessionRecord():
-                self.db.execute(
-                    "UPDATE sessions SET model = ?, mode = ? WHERE key = ?", (record.model, record.mode, standing.key)
-                )
-                if record.title:
-                    self._set_title(standing, record.title)
             case TurnEndRecord():
                 standing.usage += record.usage
                 standing.updated_at = record.timestamp
