@@ -12,6 +12,7 @@ PilotfishError
 │   ├── NotTrusted
 │   └── UnknownCall    an unknown call, prompt, question or item
 ├── StorageError       the disk can be acted on: damaged data is kept aside, never overwritten
+│   └── MovedOn        somebody else has written to the session; whoever writes can number anew
 └── UnreadableMessage  a value is no message; whoever holds the value can act: it names the place
 
 Anything else is a bug: caught once at the edge, logged with its traceback, shown without it.
@@ -108,6 +109,18 @@ class StorageError(PilotfishError):
     def __init__(self, message: str, *, remedy: str) -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+class MovedOn(StorageError):
+    """Records do not follow the last one of their session, which has these numbers."""
+
+    def __init__(self, n: int, seq: int) -> None:
+        super().__init__(
+            f"The session has moved on elsewhere: it stands at record {n}, update {seq}.",
+            remedy="Open the session again.",
+        )
+        self.n = n
+        self.seq = seq
 
 
 class UnreadableMessage(PilotfishError):

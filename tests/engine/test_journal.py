@@ -12,7 +12,7 @@ from pilotfish.core.records import ChunkRecord, Entry, NoticeRecord, Record, Sta
 from pilotfish.engine import journal as module
 from pilotfish.engine.journal import Journal
 from pilotfish.engine.ports import Told
-from pilotfish.errors import StorageError
+from pilotfish.errors import MovedOn, StorageError
 from pilotfish.workspace.port import NoEditor
 
 
@@ -36,13 +36,16 @@ class Disk:
         self.entries: list[Entry] = []
         self.told_before_written: list[int] = []
         self.error = error
+        self.moved: MovedOn | None = None
+        """is said once"""
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def write() -> None:
-            if self.error:
-                future.set_exception(self.error)
+            error, self.moved = self.moved or self.error, None
+            if error:
+                future.set_exception(error)
                 return
             self.entries.extend(entries)
             future.set_result(None)
@@ -232,3 +235,18 @@ async def test_a_face_that_fails_does_not_stop_the_journal() -> None:
     await book.settled()
     assert [entry.seq for entry in disk.entries] == [1, 2]
     assert [told.seq for told in face.told] == [1, 2]
+
+
+async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
+    """No lock kept it out. Its records stand, and ours come behind them."""
+    disk, face, unsaved = Disk(), SilentFace(NoEditor()), list[StorageError]()
+    ours = journal(disk, face, unsaved)
+    ours.emit(notice("first"))
+    await ours.settled()
+    disk.moved = MovedOn(7, 5)
+    ours.emit(notice("second"))
+    ours.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
+    await ours.settled()
+    assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (8, 6), (9, None)]
+    assert [told.seq for told in face.told] == [1, 6]
+    assert unsaved == []

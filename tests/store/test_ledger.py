@@ -10,7 +10,7 @@ from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, sessio
 
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ApprovalRecord, Attachment, Entry, MessageRecord, NoticeRecord, SessionRecord
-from pilotfish.errors import StorageError, UnknownSession
+from pilotfish.errors import MovedOn, StorageError, UnknownSession
 from pilotfish.store.ledger import Heads
 from pilotfish.store.tables import Tables
 
@@ -81,7 +81,7 @@ async def test_a_refused_append_does_not_take_its_neighbours_with_it():
         )
         assert [type(result) for result in results] == [
             type(None),
-            StorageError,
+            MovedOn,
             UnknownSession,
             type(None),
             type(None),

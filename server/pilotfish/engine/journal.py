@@ -20,7 +20,7 @@ from typing import Protocol
 
 from pilotfish.core.records import SILENT_TYPES, ChunkRecord, Entry, Record
 from pilotfish.engine.ports import Face, Told
-from pilotfish.errors import StorageError
+from pilotfish.errors import MovedOn, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -156,16 +156,9 @@ class Journal:
                         await waiter
 
     async def _write_and_tell(self, records: Sequence[Record]) -> None:
-        entries: list[Entry] = []
-        for record in records:
-            self._n += 1
-            if record.type in SILENT_TYPES:
-                entries.append(Entry(self._n, None, record))
-            else:
-                self._seq += 1
-                entries.append(Entry(self._n, self._seq, record))
+        entries = self._numbered(records)
         try:
-            await self._ledger.append(self._session_id, entries)
+            entries = await self._written(entries)
         except StorageError as error:
             self._on_unsaved(error)
         except Exception:
@@ -177,3 +170,27 @@ class Journal:
                     self._face.tell(Told(self._session_id, entry.record.turn_id, entry.seq, entry.record))
                 except Exception:
                     log.exception("a face could not be told of a %s record", entry.record.type)
+
+    async def _written(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries as they are in the ledger. Where a lock on a file keeps nobody out (some network disks know
+        none) another process may have written: then they come behind what it wrote, rather than nowhere."""
+        while True:
+            try:
+                await self._ledger.append(self._session_id, entries)
+            except MovedOn as moved:
+                if moved.n < entries[0].n:
+                    raise  # not ahead of us: something of ours is missing
+                log.warning("another process has written to this session")
+                self._n, self._seq = moved.n, moved.seq
+                entries = self._numbered([entry.record for entry in entries])
+            else:
+                return entries
+
+    def _numbered(self, records: Sequence[Record]) -> Sequence[Entry]:
+        entries: list[Entry] = []
+        for record in records:
+            self._n += 1
+            told = record.type not in SILENT_TYPES
+            self._seq += told
+            entries.append(Entry(self._n, self._seq if told else None, record))
+        return entries

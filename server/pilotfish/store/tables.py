@@ -24,7 +24,7 @@ from pilotfish.core.records import (
     TurnEndRecord,
     TurnStartRecord,
 )
-from pilotfish.errors import BadRequest, StorageError
+from pilotfish.errors import BadRequest, MovedOn
 from pilotfish.store.blobs import Blobs, missing_blob
 from pilotfish.store.bodies import Body, blobs_of, decode, encode, encode_whole
 from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
@@ -87,10 +87,7 @@ class Tables:
             if entry.seq is not None:
                 seq += 1
             if entry.n != n or (entry.seq is not None and entry.seq != seq):
-                raise StorageError(
-                    f"The session has moved on elsewhere: it stands at record {standing.n}, update {standing.seq}.",
-                    remedy="Open the session again.",
-                )
+                raise MovedOn(standing.n, standing.seq)
             record = entry.record
             if isinstance(record, ChunkRecord | StateRecord):
                 self._insert_chunk(standing.key, entry, record)
