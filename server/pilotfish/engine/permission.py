@@ -8,6 +8,7 @@ they touch; every decision is in the audit trail.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from pilotfish.core.approvals import digest
-from pilotfish.core.messages import CallApproval, CallStatus
+from pilotfish.core.messages import CallApproval, CallStatus, CanonicalToolCall
 from pilotfish.core.policy import CallFacts, Verdict, describe
 from pilotfish.engine.facts import collect
 from pilotfish.engine.ports import Answer, Question
+from pilotfish.engine.questions import options
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Preview, Tool
 
@@ -117,7 +119,8 @@ class Permission:
                 )
                 self._audit(call_id, tool, approval)
                 return Allowed(args, facts, approval)
-            answer, question = await self._ask(call_id, tool, facts, verdict, preview, mark)
+            question = await self._question(call_id, tool, facts, verdict, preview, mark)
+            answer = await self._ports.ask(question)
             if answer is None:
                 approval = CallApproval(decision="deny", by="nobody", reason="nobody was there to answer", digest=mark)
                 self._audit(call_id, tool, approval)
@@ -143,7 +146,7 @@ class Permission:
             asked = approval
         raise ToolError("the documents kept changing while the question was open; read them again and retry")
 
-    async def _ask(
+    async def _question(
         self,
         call_id: str,
         tool: Tool[Any],
@@ -151,14 +154,23 @@ class Permission:
         verdict: Verdict,
         preview: Preview | None,
         mark: str,
-    ) -> tuple[Answer | None, Question]:
+    ) -> Question:
         registry = self._turn.registry
         if registry.get(call_id).status is not CallStatus.AWAITING_APPROVAL:
             registry.move(call_id, CallStatus.AWAITING_APPROVAL)
         await self._ports.settled()
         call = registry.get(call_id)
-        return await self._ports.ask(
-            self._turn.turn_id, call, facts, verdict, preview, mark, amendable=tool.name in AMENDABLE
+        return Question(
+            approval_id=self._ports.new_id("apr"),
+            session_id=self._ports.session_id,
+            turn_id=self._turn.turn_id,
+            call=call,
+            reason=verdict.reason,
+            digest=mark,
+            preview=preview or Preview(kind="text", text=_in_words(call)),
+            parsed=verdict.commands,
+            options=options(facts),
+            amendable=tool.name in AMENDABLE,
         )
 
     async def _amend(self, call_id: str, tool: Tool[Any], args: Mapping[str, Any]) -> tuple[Args, CallFacts]:
@@ -192,6 +204,11 @@ def _digest(tool: Tool[Any], args: Args, preview: Preview | None) -> str:
 
 def _versions(preview: Preview | None) -> dict[str, str]:
     return {} if preview is None else {str(file.path): file.version for file in preview.files}
+
+
+def _in_words(call: CanonicalToolCall) -> str:
+    """What is asked for, when the tool has nothing better to show."""
+    return f"{call.title}\n{json.dumps(call.args, indent=2, ensure_ascii=False)}" if call.args else call.title
 
 
 def _rule(verdict: Verdict) -> str | None:

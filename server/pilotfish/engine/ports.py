@@ -179,17 +179,10 @@ class Ports(Protocol):
         """ask for trust, when nothing but that forbids a call; whether it is there now"""
         ...
 
-    async def ask(
-        self,
-        turn_id: str,
-        call: CanonicalToolCall,
-        facts: CallFacts,
-        verdict: Verdict,
-        preview: Preview | None,
-        mark: str,
-        *,
-        amendable: bool,
-    ) -> tuple[Answer | None, Question]: ...
+    async def ask(self, question: Question) -> Answer | None:
+        """the user's answer; None: nobody can answer"""
+        ...
+
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None: ...
     def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None: ...
     def rules_text(self) -> str:

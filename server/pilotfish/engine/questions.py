@@ -7,16 +7,13 @@ over, and a standing rule is written only when its words were the chosen answer.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pilotfish.core.messages import CanonicalToolCall
-from pilotfish.core.policy import CallFacts, Rule, Verdict, describe, narrowest_rule, refusing_rule
+from pilotfish.core.policy import CallFacts, Rule, describe, narrowest_rule, refusing_rule
 from pilotfish.engine.ports import Answer, Face, Option, OptionId, Question
 from pilotfish.errors import StorageError
-from pilotfish.tools.tool import Preview
 
 if TYPE_CHECKING:
     from pilotfish.engine.session import LiveSession
@@ -31,37 +28,13 @@ class _Waiting:
 class Questions:
     """All open ones, of every session."""
 
-    def __init__(self, face: Face, new_id: Callable[[str], str], add_rule: Callable[[Rule, str | None], None]) -> None:
+    def __init__(self, face: Face, add_rule: Callable[[Rule, str | None], None]) -> None:
         self._face = face
-        self._new_id = new_id
         self._add_rule = add_rule
         self._open: dict[str, _Waiting] = {}
 
-    async def ask(
-        self,
-        session: LiveSession,
-        turn_id: str,
-        call: CanonicalToolCall,
-        facts: CallFacts,
-        verdict: Verdict,
-        preview: Preview | None,
-        mark: str,
-        *,
-        amendable: bool,
-    ) -> tuple[Answer | None, Question]:
+    async def ask(self, session: LiveSession, question: Question) -> Answer | None:
         """Ask the user, on every surface. The first answer wins; None means that nobody can answer."""
-        question = Question(
-            approval_id=self._new_id("apr"),
-            session_id=session.row.id,
-            turn_id=turn_id,
-            call=call,
-            reason=verdict.reason,
-            digest=mark,
-            preview=preview or Preview(kind="text", text=_in_words(call)),
-            parsed=verdict.commands,
-            options=_options(facts),
-            amendable=amendable,
-        )
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._open[question.approval_id] = waiting
         try:
@@ -71,8 +44,8 @@ class Questions:
             self._resolve(waiting, None, "cancelled")
             raise
         if answer is not None:
-            self._learn(session, facts, answer)
-        return answer, question
+            self._learn(session, question, answer)
+        return answer
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
         """The user's answer, from any surface; None: there is nobody to answer. False: it was answered already."""
@@ -100,20 +73,13 @@ class Questions:
             waiting.answer.set_result(answer)
         self._face.resolved(waiting.question, answer.option_id if answer else "cancelled", by)
 
-    def _learn(self, session: LiveSession, facts: CallFacts, answer: Answer) -> None:
+    def _learn(self, session: LiveSession, question: Question, answer: Answer) -> None:
         """Write the standing rule that the answer asked for."""
-        match answer.option_id:
-            case "allow_session":
-                if rule := narrowest_rule(facts, "session"):
-                    session.rules.append(rule)
-            case "allow_always":
-                if rule := narrowest_rule(facts, "workspace"):
-                    self._keep(session, rule)
-            case "reject_always":
-                if rule := _never(facts):
-                    self._keep(session, rule)
-            case "allow_once" | "reject":
-                pass
+        rule = next((option.standing for option in question.options if option.id == answer.option_id), None)
+        if rule is not None and rule.scope == "session":
+            session.rules.append(rule)
+        elif rule is not None:
+            self._keep(session, rule)
 
     def _keep(self, session: LiveSession, rule: Rule) -> None:
         """Write it down; where that cannot be, it holds in this session, and the answer itself holds all the same."""
@@ -125,19 +91,19 @@ class Questions:
                 session.turn.recording.notice("warning", f"{error} It holds in this session.", error.remedy)
 
 
-def _options(facts: CallFacts) -> tuple[Option, ...]:
-    session, always = narrowest_rule(facts, "session"), narrowest_rule(facts, "workspace")
-    options: list[tuple[OptionId, str, Rule | None]] = [("allow_once", "Allow once", None)]
-    if session:
-        options.append(("allow_session", "Allow for this session", session))
-    if always:
-        options.append(("allow_always", "Always allow", always))
-    options.append(("reject", "Deny", None))
-    if never := _never(facts):
-        options.append(("reject_always", "Always deny", never))
+def options(facts: CallFacts) -> tuple[Option, ...]:
+    """The answers that a call can be given, with the rules that some of them write."""
+    offered: list[tuple[OptionId, str, Rule | None]] = [
+        ("allow_once", "Allow once", None),
+        ("allow_session", "Allow for this session", narrowest_rule(facts, "session")),
+        ("allow_always", "Always allow", narrowest_rule(facts, "workspace")),
+        ("reject", "Deny", None),
+        ("reject_always", "Always deny", _never(facts)),
+    ]
     return tuple(
         Option(id=option, label=label, rule=describe(rule) if rule else None, standing=rule)
-        for option, label, rule in options
+        for option, label, rule in offered
+        if rule is not None or option in ("allow_once", "reject")
     )
 
 
@@ -145,8 +111,3 @@ def _never(facts: CallFacts) -> Rule | None:
     """The rule of “Always deny”: this very command, or every way to change this file."""
     allowing = None if facts.command is not None else narrowest_rule(facts, "workspace")
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")
-
-
-def _in_words(call: CanonicalToolCall) -> str:
-    """What is asked for, when the tool has nothing better to show."""
-    return f"{call.title}\n{json.dumps(call.args, indent=2, ensure_ascii=False)}" if call.args else call.title

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilotfish.core.messages import CanonicalMessage, CanonicalToolCall
+from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.policy import CallFacts, Mode, Rule, Verdict, judge
 from pilotfish.core.records import NoticeRecord, SessionRecord
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.engine.sending import Sending
 from pilotfish.errors import ToolError
-from pilotfish.tools.tool import Preview
 
 if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
@@ -164,21 +163,9 @@ class SessionPorts:
         if self._trust_question is not None:
             self._trust_question.cancel()
 
-    async def ask(
-        self,
-        turn_id: str,
-        call: CanonicalToolCall,
-        facts: CallFacts,
-        verdict: Verdict,
-        preview: Preview | None,
-        mark: str,
-        *,
-        amendable: bool,
-    ) -> tuple[Answer | None, Question]:
-        self._session.is_asked(call.id)
-        return await self._world.asked.ask(
-            self._session, turn_id, call, facts, verdict, preview, mark, amendable=amendable
-        )
+    async def ask(self, question: Question) -> Answer | None:
+        self._session.is_asked(question.call.id)
+        return await self._world.asked.ask(self._session, question)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
         return await self._world.face.ask_user(self.session_id, turn_id, question, options)

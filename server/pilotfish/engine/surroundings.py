@@ -52,7 +52,7 @@ class Surroundings:
         self.clock = clock
         self.book = RuleBook()
         self.mcp = Servers()
-        self.asked = Questions(face, self.new_id, self.add_rule)
+        self.asked = Questions(face, self.add_rule)
         self.roots = [root.resolve() for root in roots]
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
         """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
