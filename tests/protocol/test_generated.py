@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Literal, cast
 
 import pytest
 
 from pilotfish.lsp import capabilities
-from pilotfish.protocol import reference, typescript, wire
+from pilotfish.protocol import reference, shapes, typescript, wire
 
 Generated = tuple[Callable[[], str], Path]
 
@@ -29,6 +31,15 @@ def test_a_new_method_makes_the_generated_files_stale(monkeypatch: pytest.Monkey
     monkeypatch.setitem(wire.METHODS, "pilotfish/session/dream", row)
     for generate, target in FILES:
         assert target.read_text("utf-8") != generate()
+
+
+def test_words_that_are_written_once_more_have_the_same_name():
+    for forget in cast("Any", typing)._cleanups:  # equal ones are identical as long as `typing` remembers them
+        forget()
+    again = Literal["ask", "plan", "edit", "auto"]
+    names = shapes.alias_names(shapes.shapes())
+    assert again is not wire.Mode
+    assert shapes.spell(again, names, array="{}[]", record="", union=" | ") == "Mode"
 
 
 def test_the_types_name_every_method_and_payload():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from pilotfish.protocol import wire
-from pilotfish.protocol.shapes import Alias, Shape, ShapeField, alias_names, shapes, spell
+from pilotfish.protocol.shapes import Alias, Shape, ShapeField, alias_names, key_of, shapes, spell
 
 TARGET = Path(__file__).parents[2] / "PROTOCOL.md"
 RECORDED = Path(__file__).parents[3] / "tests" / "protocol" / "recorded.json"
@@ -65,7 +65,7 @@ def generate() -> str:
 class _Page:
     """Knows every shape, and which have been shown already."""
 
-    def __init__(self, known: Mapping[str, Shape], aliases: Mapping[int, str]) -> None:
+    def __init__(self, known: Mapping[str, Shape], aliases: Mapping[object, str]) -> None:
         self._known = known
         self._aliases = aliases
         self._shown: set[str] = set()
@@ -112,7 +112,7 @@ class _Page:
         return f"[{name}](#{name.lower()})"
 
     def _words(self, alias: Alias) -> str:
-        others = {key: name for key, name in self._aliases.items() if key != id(alias.annotation)}
+        others = {key: name for key, name in self._aliases.items() if key != key_of(alias.annotation)}
         return spell(alias.annotation, others, array="{}[]", record="object", union=" · ").replace('"', "`")
 
     def _type(self, field: ShapeField) -> str:

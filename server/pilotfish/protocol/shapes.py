@@ -67,12 +67,12 @@ def shapes() -> tuple[Shape | Alias, ...]:
     return (*found, *(_shape(model, of_settings) for model in of_user))
 
 
-def spell(annotation: Any, aliases: Mapping[int, str], *, array: str, record: str, union: str) -> str:
-    """A type in the words of a target language. Aliases are recognised by identity."""
+def spell(annotation: Any, aliases: Mapping[object, str], *, array: str, record: str, union: str) -> str:
+    """A type in the words of a target language."""
 
     def go(kind: Any) -> str:
-        if id(kind) in aliases:
-            return aliases[id(kind)]
+        if (named := aliases.get(key_of(kind))) is not None:
+            return named
         origin = get_origin(kind)
         if origin is Annotated:
             return go(get_args(kind)[0])
@@ -92,9 +92,14 @@ def spell(annotation: Any, aliases: Mapping[int, str], *, array: str, record: st
     return go(annotation)
 
 
-def alias_names(found: tuple[Shape | Alias, ...]) -> dict[int, str]:
-    """The identity of each alias's annotation → its name."""
-    return {id(shape.annotation): shape.name for shape in found if isinstance(shape, Alias)}
+def alias_names(found: tuple[Shape | Alias, ...]) -> dict[object, str]:
+    """What each alias is recognised by → its name."""
+    return {key_of(shape.annotation): shape.name for shape in found if isinstance(shape, Alias)}
+
+
+def key_of(annotation: Any) -> object:
+    """What an alias is recognised by: its words, which the settings write once more, or else its identity."""
+    return get_args(annotation) if get_origin(annotation) is Literal else id(annotation)
 
 
 def _shape(model: type[BaseModel], words: Mapping[str, tuple[str, Mapping[str, str]]]) -> Shape:
@@ -123,8 +128,7 @@ def _annotations(model: type[BaseModel]) -> dict[str, Any]:
         if issubclass(base, BaseModel) and base is not BaseModel:
             scope = vars(inspect.getmodule(base))
             for name, text in inspect.get_annotations(base).items():
-                # The module's own source, evaluated in the module's own names.
-                found[name] = eval(text, dict(scope)) if isinstance(text, str) else text  # noqa: S307
+                found[name] = eval(text, dict(scope)) if isinstance(text, str) else text  # noqa: S307 -- our own source
     return found
 
 

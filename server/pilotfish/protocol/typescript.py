@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pilotfish.protocol import wire
-from pilotfish.protocol.shapes import Alias, Shape, alias_names, shapes, spell
+from pilotfish.protocol.shapes import Alias, Shape, alias_names, key_of, shapes, spell
 
 TARGET = Path(__file__).parents[3] / "client-vscode" / "src" / "protocol.gen.ts"
 
@@ -53,9 +53,9 @@ def generate() -> str:
     return "\n".join(parts)
 
 
-def spell_alias(annotation: object, names: dict[int, str]) -> str:
+def spell_alias(annotation: object, names: dict[object, str]) -> str:
     """An alias's own right-hand side."""
-    others = {key: name for key, name in names.items() if key != id(annotation)}
+    others = {key: name for key, name in names.items() if key != key_of(annotation)}
     return spell(annotation, others, array="{}[]", record="Record<string, unknown>", union=" | ")
 
 
