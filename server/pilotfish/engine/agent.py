@@ -34,7 +34,7 @@ from pydantic_ai.tools import ToolDefinition
 from pilotfish.engine.mcp import foreign_tool
 from pilotfish.engine.orchestrator import RequestOrchestrator
 from pilotfish.engine.parameters import parameters
-from pilotfish.tools import TOOLS
+from pilotfish.tools import BY_NAME, TOOLS
 from pilotfish.tools.tool import Tool as PilotfishTool
 
 pydantic_ai.BANNER_ENABLED = False  # a terminal, and a coding agent's pipe, show our words and nobody else's
@@ -62,7 +62,7 @@ class Hooks(AbstractCapability[RequestOrchestrator]):
     async def wrap_tool_execute(
         self, ctx: Context, *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: WrapToolExecuteHandler
     ) -> Any:
-        tool = tools_by_name().get(call.tool_name) or foreign_tool(tool_def, handler)
+        tool = BY_NAME.get(call.tool_name) or foreign_tool(tool_def, handler)
         returned = await ctx.deps.execute(call.tool_call_id, call.tool_name, tool, cast("Mapping[str, Any]", args))
         match returned.outcome:
             case "success":
@@ -103,11 +103,6 @@ def hear(turn: RequestOrchestrator, event: AgentStreamEvent) -> None:
             turn.answered(part.tool_call_id, str(part.content))
         case _:
             pass
-
-
-@cache
-def tools_by_name() -> Mapping[str, PilotfishTool[Any]]:
-    return {tool.name: tool for tool in TOOLS}
 
 
 @cache

@@ -26,6 +26,7 @@ from pilotfish.core.secrets import mask
 from pilotfish.engine.order import Order
 from pilotfish.engine.permission import Allowed, Denied, Permission, argument_errors
 from pilotfish.errors import PilotfishError, ToolError
+from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Args, Context, Network, Result, Tool
 
 if TYPE_CHECKING:
@@ -69,9 +70,7 @@ class Calls:
 
     async def read_quietly(self, name: str, args: Mapping[str, Any]) -> str | None:
         """A read for the subagent: judged like any call, never asked. None: it would need a question."""
-        from pilotfish.engine.agent import tools_by_name
-
-        tool = tools_by_name()[name]
+        tool = BY_NAME[name]
         try:
             parsed = tool.args.model_validate(dict(args))
         except ValidationError as error:

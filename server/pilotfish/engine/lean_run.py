@@ -50,11 +50,12 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.usage import RunUsage
 from pydantic_core import SchemaValidator, core_schema
 
-from pilotfish.engine.agent import OUTPUT_RETRIES, TOOL_RETRIES, definitions, hear, tools_by_name
+from pilotfish.engine.agent import OUTPUT_RETRIES, TOOL_RETRIES, definitions, hear
 from pilotfish.engine.http import holding, is_held
 from pilotfish.engine.lean_repair import repaired
 from pilotfish.engine.observe import is_tracing
 from pilotfish.settings import Settings
+from pilotfish.tools import BY_NAME
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -278,7 +279,7 @@ class LeanRun:
 
     async def _call(self, call: ToolCallPart, args: Any, step: _Step) -> ToolReturnPart:
         name, key = call.tool_name, call.tool_call_id
-        returned = await self._turn.execute(key, name, tools_by_name()[name], args)
+        returned = await self._turn.execute(key, name, BY_NAME[name], args)
         match returned.outcome:
             case "retry":
                 part = step.refuse(call, ModelRetry(returned.text))
@@ -335,8 +336,8 @@ class _Step:
 
 def _arguments(call: ToolCallPart, step: _Step) -> Any:
     """The arguments of a call, as JSON has them; or the return that refuses it."""
-    if call.tool_name not in tools_by_name():
-        known = ", ".join(map(repr, sorted(tools_by_name())))
+    if call.tool_name not in BY_NAME:
+        known = ", ".join(map(repr, sorted(BY_NAME)))
         error = ModelRetry(f"Unknown tool name: {call.tool_name!r}. Available tools: {known}")
         return step.refuse(call, error, "unknown_tool")
     if not isinstance(call.args, str):

@@ -299,4 +299,4 @@ class RequestOrchestrator:
     async def research(self, question: str, progress: Callable[[str], None]) -> str:
         from pilotfish.engine.research import research
 
-        return await research(self, question, progress, self.model)
+        return await research(self, question, progress)

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import orjson
 
+from pilotfish.tools import TOOLS
 from pilotfish.tools.tool import Tool
 
 TARGET = Path(__file__).with_name("parameters.json")
@@ -30,8 +31,6 @@ def made(tool: Tool[Any]) -> dict[str, Any]:
 
 
 def generate() -> str:
-    from pilotfish.tools import TOOLS
-
     return json.dumps({tool.name: made(tool) for tool in TOOLS}, indent=1, ensure_ascii=False) + "\n"
 
 

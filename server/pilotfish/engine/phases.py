@@ -26,6 +26,7 @@ from pilotfish.engine.state import ResponseState
 from pilotfish.engine.steering import Steering
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
+from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -144,12 +145,10 @@ class Phases:
 
     def _with_recovered_calls(self, response: ModelResponse) -> ModelResponse:
         """Calls that the model wrote as text become calls, marked."""
-        from pilotfish.engine.agent import tools_by_name
-
         if any(isinstance(part, ToolCallPart) for part in response.parts):
             return response
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-        found = find_calls(text, {name: _fits(tool) for name, tool in tools_by_name().items()})
+        found = find_calls(text, {name: _fits(tool) for name, tool in BY_NAME.items()})
         if not found:
             return response
         parts = list(response.parts)

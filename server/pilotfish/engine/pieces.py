@@ -18,6 +18,7 @@ from pilotfish.core.messages import CanonicalToolCall, normalise_args
 from pilotfish.core.records import ChunkRecord, ToolCallRecord
 from pilotfish.core.sanitizer import sendable_name
 from pilotfish.engine.ports import Ports
+from pilotfish.tools import BY_NAME
 
 
 class Pieces:
@@ -125,9 +126,7 @@ class Pieces:
 
 def _looks(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """How a call is shown before it is understood: its title and category."""
-    from pilotfish.engine.agent import tools_by_name
-
-    tool = tools_by_name().get(name)
+    tool = BY_NAME.get(name)
     if tool is None:
         return {"title": name}
     try:

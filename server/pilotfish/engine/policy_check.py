@@ -25,7 +25,8 @@ from pilotfish.engine.facts import collect
 from pilotfish.engine.rules import RuleBook, rule_from
 from pilotfish.errors import PilotfishError, Refused
 from pilotfish.settings import Settings, load_user
-from pilotfish.tools.tool import Subject, Tool
+from pilotfish.tools import BY_NAME
+from pilotfish.tools.tool import Subject
 from pilotfish.workspace.paths import resolve
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ class Check:
     def __init__(self, book: RuleBook, settings: Settings) -> None:
         self._book = book
         self._settings = settings
-        self._tools: Mapping[str, Tool[Any]] | None = None
 
     def line(self, line: str) -> dict[str, Any]:
         """The answer to one line of JSON; never raises."""
@@ -92,7 +92,7 @@ class Check:
         if not isinstance(name, str) or not isinstance(args, dict):
             raise ValueError("a call needs a tool and its args")
         values = cast("dict[str, Any]", args)
-        tool = self._all_tools().get(name)
+        tool = BY_NAME.get(name)
         if tool is None:
             if "/" not in name:
                 raise ValueError(f"there is no tool {name}")
@@ -107,13 +107,6 @@ class Check:
         where = partial(resolve, roots=(root,), home=Path.home())
         directory = where(str(call["cwd"])).path if "cwd" in call else root
         return collect(name, category, subject, resolve=where, directory=directory, args=values)
-
-    def _all_tools(self) -> Mapping[str, Tool[Any]]:
-        if self._tools is None:
-            from pilotfish.tools import TOOLS
-
-            self._tools = {tool.name: tool for tool in TOOLS}
-        return self._tools
 
 
 def _extra(entries: object) -> tuple[Rule, ...]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai import Agent, RunContext, Tool, ToolFailed, UsageLimits
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import AgentStreamEvent, FunctionToolCallEvent
-from pydantic_ai.models import Model
 
 from pilotfish.core.secrets import mask
 from pilotfish.engine.models import failure
+from pilotfish.engine.parameters import parameters
 from pilotfish.errors import PilotfishError, ToolError
+from pilotfish.tools import BY_NAME
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -32,30 +33,22 @@ class _Search:
     steps: list[str] = field(default_factory=list[str])
 
 
-async def research(
-    turn: RequestOrchestrator,
-    question: str,
-    progress: Callable[[str], None],
-    model: Callable[[], Model],
-) -> str:
+async def research(turn: RequestOrchestrator, question: str, progress: Callable[[str], None]) -> str:
     """Answer a question about the code. Runs out of steps gracefully: what is known by then is said."""
-    from pilotfish.engine.agent import tools_by_name
-    from pilotfish.engine.parameters import parameters
-
-    tools = [tool for name, tool in tools_by_name().items() if name in READING]
     agent: Agent[_Search, str] = Agent(
-        model(),
+        turn.model(),
         deps_type=_Search,
         instructions=INSTRUCTIONS,
         tools=[
             Tool.from_schema(
-                _runner(tool.name),
-                name=tool.name,
+                _runner(name),
+                name=name,
                 description=tool.description,
                 json_schema=parameters(tool),
                 takes_ctx=True,
             )
-            for tool in tools
+            for name, tool in BY_NAME.items()
+            if name in READING
         ],
     )
     search = _Search(turn, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pilotfish.tools import (
@@ -46,3 +47,5 @@ TOOLS: tuple[Tool[Any], ...] = (
     ask_user.TOOL,
     read_output.TOOL,
 )
+
+BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in TOOLS}
