@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,16 @@ from pydantic_ai.models import known_model_names
 
 from pilotfish.engine.abilities import NOTHING, THE_ONE, told_beside, told_in
 from pilotfish.engine.http import certificates
-from pilotfish.engine.providers import KNOWN, LOCAL, KnownProvider, LocalServer, can_be_sent, key_for
+from pilotfish.engine.providers import (
+    KNOWN,
+    LOCAL,
+    OPENAI_PREFIXES,
+    KnownProvider,
+    LocalServer,
+    can_be_sent,
+    key_for,
+    split,
+)
 from pilotfish.settings import Settings
 
 PROBE_SECONDS = 0.4  # a server on loopback that answers later is not offered
@@ -98,7 +106,7 @@ def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) ->
     """The model that is set, when no list has it."""
     if settings.model in listed:
         return
-    prefix = settings.model.partition(":")[0] if ":" in settings.model else "openai-compatible"
+    prefix = split(settings.model)[0] or "openai-compatible"
     needs = next((known for known in KNOWN if known.prefix == prefix.removesuffix("-chat")), None)
     why = _missing(needs, key_for(prefix, secrets), needed=settings.base_url is None)
     yield Available(
@@ -169,7 +177,7 @@ def _price(name: str) -> Price | None:
 
 async def _local(settings: Settings, secrets: Mapping[str, str]) -> tuple[Available, ...]:
     """Models of the servers on this machine and at `baseUrl`, asked side by side, and remembered for a while."""
-    servers = [(server, _address(server)) for server in LOCAL]
+    servers = [(server, server.address) for server in LOCAL]
     asked = (*(address for _, address in servers), settings.base_url or "", settings.model)
     found = _FOUND.get(asked)
     if found is None or time.monotonic() - found.at > KEEP_SECONDS:
@@ -185,8 +193,8 @@ async def _local(settings: Settings, secrets: Mapping[str, str]) -> tuple[Availa
 async def _ask_base_url(settings: Settings, secrets: Mapping[str, str]) -> list[Available]:
     if settings.base_url is None:
         return []
-    prefix = settings.model.partition(":")[0] if ":" in settings.model else ""
-    if prefix not in ("", "openai", "openai-chat", "openai-responses", "openai-compatible"):
+    prefix, _ = split(settings.model)
+    if prefix not in ("", "openai-compatible", *OPENAI_PREFIXES):
         return []
     key = key_for(prefix or "openai-compatible", secrets)
     if key is not None and not can_be_sent(key):
@@ -195,10 +203,6 @@ async def _ask_base_url(settings: Settings, secrets: Mapping[str, str]) -> list[
     server = LocalServer(prefix, urlsplit(settings.base_url).hostname or "baseUrl", settings.base_url)
     async with httpx2.AsyncClient(timeout=REMOTE_SECONDS, headers=headers, verify=certificates()) as client:
         return await _ask(client, server, settings.base_url)
-
-
-def _address(server: LocalServer) -> str:
-    return os.environ.get(f"{server.prefix.upper()}_BASE_URL") or server.base_url
 
 
 async def _ask(client: httpx2.AsyncClient, server: LocalServer, address: str) -> list[Available]:

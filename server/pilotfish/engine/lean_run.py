@@ -14,7 +14,6 @@ interrupted go the library's way.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -53,6 +52,7 @@ from pydantic_core import SchemaValidator, core_schema
 from pilotfish.engine.agent import OUTPUT_RETRIES, TOOL_RETRIES, definitions, hear
 from pilotfish.engine.http import holding, is_held
 from pilotfish.engine.lean_repair import repaired
+from pilotfish.engine.models import wants_lean
 from pilotfish.engine.observe import is_tracing
 from pilotfish.settings import Settings
 from pilotfish.tools import BY_NAME
@@ -66,8 +66,7 @@ FRAME = 0.016  # seconds: nobody sees words come faster than a screen shows them
 def fits(settings: Settings, model: Model[Any], history: Sequence[ModelMessage], toolsets: Sequence[object]) -> bool:
     """Whether a run can go this way."""
     return (
-        settings.lean
-        and os.environ.get("PILOTFISH_LEAN") != "0"
+        wants_lean(settings)
         and not toolsets
         and not is_tracing()
         and settings.fallback_model is None

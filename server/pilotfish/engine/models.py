@@ -27,7 +27,15 @@ from pilotfish.engine import lean_imports
 from pilotfish.engine.catalogue import Available, available, known_window
 from pilotfish.engine.failures import failure, redact
 from pilotfish.engine.http import create_client
-from pilotfish.engine.providers import BY_PREFIX, LOCAL_BY_PREFIX, can_be_sent, key_for
+from pilotfish.engine.providers import (
+    BY_PREFIX,
+    LOCAL_BY_PREFIX,
+    OPENAI_PREFIXES,
+    SAME_KEY,
+    can_be_sent,
+    key_for,
+    split,
+)
 from pilotfish.engine.schemas import remember_prepared, remember_schemas
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
@@ -35,12 +43,11 @@ from pilotfish.settings import Settings
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
+__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve", "wants_lean"]
 
 DEMO = "demo"
 NO_KEY = "api-key-not-set"  # what servers that need no key are sent: the SDK insists on one
 FALLBACK_ON = (library.ModelUnavailableError, library.ModelRateLimitError, library.ModelServerError)
-OPENAI_PREFIXES = frozenset({"openai", "openai-chat", "openai-responses"})
 
 
 class _Kept:
@@ -51,7 +58,7 @@ class _Kept:
         self.clients: dict[tuple[float, bool], httpx2.AsyncClient] = {}
 
     def client(self, settings: Settings) -> httpx2.AsyncClient:
-        asked = settings.stall_timeout, _wants_lean(settings)
+        asked = settings.stall_timeout, wants_lean(settings)
         if asked not in self.clients:
             self.clients[asked] = create_client(settings.stall_timeout, lean=asked[1])
         return self.clients[asked]
@@ -77,7 +84,7 @@ def recognise(model: str, settings: Settings) -> None:
     """Raises TurnError for a string that can name no model, whatever keys there are. Imports the provider: blocking."""
     if model == DEMO:
         return
-    prefix, _, name = model.partition(":") if ":" in model else ("", "", model)
+    prefix, name = split(model)
     if not name.strip() or (prefix in ("", "openai-compatible") and settings.base_url is None):
         raise _unknown(model)
     if prefix not in ("", "openai-compatible", *LOCAL_BY_PREFIX):
@@ -133,7 +140,7 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
         from pilotfish.engine.demo_model import DemoModel
 
         return DemoModel()
-    prefix, _, name = model.partition(":") if ":" in model else ("", "", model)
+    prefix, name = split(model)
     base_url = _base_url(prefix, settings)
     if not settings.lean:
         lean_imports.uninstall()
@@ -149,7 +156,7 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
     except library.UserError as error:
         raise _not_configured(prefix, error) from error
     remember_schemas(built)
-    if _wants_lean(settings):
+    if wants_lean(settings):
         remember_prepared(built)
     if _is_lean(settings):
         _make_lean(built)
@@ -175,7 +182,7 @@ def _base_url(prefix: str, settings: Settings) -> str | None:
 
     So that choosing another provider's model never sends its key to this address.
     """
-    own = settings.model.partition(":")[0] if ":" in settings.model else ""
+    own, _ = split(settings.model)
     if prefix in OPENAI_PREFIXES and own not in (*OPENAI_PREFIXES, "", "openai-compatible"):
         return None  # an OpenAI key is for OpenAI, unless the address is that of an OpenAI-compatible server
     if prefix in OPENAI_PREFIXES or prefix in ("", "openai-compatible") or prefix == own:
@@ -188,7 +195,7 @@ def _compatible(
 ) -> Model[Any]:
     """A model of a server that speaks OpenAI Chat: one of this machine, or the one at `baseUrl`."""
     local = LOCAL_BY_PREFIX.get(prefix)
-    address = base_url or _local_address(prefix)
+    address = base_url or (local.address if local else None)
     if not name or address is None:
         raise _unknown(f"{prefix}:{name}" if prefix else name)
     if not address.startswith(("http://", "https://")):
@@ -221,11 +228,6 @@ def _compatible(
     )
 
 
-def _local_address(prefix: str) -> str | None:
-    local = LOCAL_BY_PREFIX.get(prefix)
-    return os.environ.get(f"{prefix.upper()}_BASE_URL") or local.base_url if local else None
-
-
 def _provider(
     kind: str, base_url: str | None, settings: Settings, secrets: Mapping[str, str], kept: _Kept
 ) -> Provider[Any]:
@@ -235,7 +237,7 @@ def _provider(
     except ValueError:
         raise _unknown(f"{kind}:…") from None
     key = _key(kind, secrets)
-    if key is None and base_url is None and (asks := BY_PREFIX.get(_secret_name(kind))) is not None:
+    if key is None and base_url is None and (asks := BY_PREFIX.get(SAME_KEY.get(kind, kind))) is not None:
         raise TurnError(
             f"No API key for {asks.label}.",
             remedy=f"Set {asks.variables[0]} in the environment, or run “Pilotfish: Set Key of a Provider”.",
@@ -256,17 +258,13 @@ def _provider(
 def _key(kind: str, secrets: Mapping[str, str]) -> str | None:
     key = key_for(kind, secrets)
     if key is not None and not can_be_sent(key):
-        asks = BY_PREFIX.get(_secret_name(kind))
+        asks = BY_PREFIX.get(SAME_KEY.get(kind, kind))
         raise TurnError(
             f"The API key for {asks.label if asks else kind} has characters that no key has.",
             remedy="Copy it again from the provider's page, and set it anew.",
             kind="authentication",
         )
     return key
-
-
-def _secret_name(kind: str) -> str:
-    return "openai" if kind in OPENAI_PREFIXES else kind
 
 
 def _tune(provider: Provider[Any], settings: Settings) -> None:
@@ -295,10 +293,11 @@ def _make_lean(model: Model[Any]) -> None:
 
 def _is_lean(settings: Settings) -> bool:
     """Whether the lean path is wanted, and there is something to make lean."""
-    return "openai" in sys.modules and _wants_lean(settings)
+    return "openai" in sys.modules and wants_lean(settings)
 
 
-def _wants_lean(settings: Settings) -> bool:
+def wants_lean(settings: Settings) -> bool:
+    """Whether the fast paths are on: by the setting, and for those who look for a fault, by the environment."""
     return settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
 
 
@@ -338,7 +337,8 @@ def _unknown(model: str) -> TurnError:
 def _keys_of(model: str, settings: Settings) -> Sequence[str]:
     """Whose keys a model may be asked with, and its fallback."""
     models = (model, settings.fallback_model) if settings.fallback_model else (model,)
-    names = [_secret_name(name.partition(":")[0] if ":" in name else "openai-compatible") for name in models]
+    prefixes = [split(name)[0] or "openai-compatible" for name in models]
+    names = [SAME_KEY.get(prefix, prefix) for prefix in prefixes]
     return names if all(name in BY_PREFIX for name in names) else (*BY_PREFIX, *LOCAL_BY_PREFIX)
 
 
@@ -356,6 +356,6 @@ def _relevant(settings: Settings) -> tuple[object, ...]:
         settings.thinking,
         settings.temperature,
         settings.stall_timeout,
-        _wants_lean(settings),
+        wants_lean(settings),
         *(os.environ.get(f"{prefix.upper()}_BASE_URL") for prefix in (*LOCAL_BY_PREFIX, "openai", "anthropic")),
     )

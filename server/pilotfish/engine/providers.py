@@ -25,6 +25,11 @@ class LocalServer:
     label: str
     base_url: str
 
+    @property
+    def address(self) -> str:
+        """where it is, unless the environment says otherwise"""
+        return os.environ.get(f"{self.prefix.upper()}_BASE_URL") or self.base_url
+
 
 KNOWN = (
     KnownProvider("anthropic", "Anthropic", ("ANTHROPIC_API_KEY",)),
@@ -45,7 +50,8 @@ KNOWN = (
     KnownProvider("openai-compatible", "OpenAI-compatible server", ("PILOTFISH_API_KEY",)),
 )
 BY_PREFIX = {known.prefix: known for known in KNOWN}
-SAME_KEY = {"openai-chat": "openai", "openai-responses": "openai"}
+OPENAI_PREFIXES = frozenset({"openai", "openai-chat", "openai-responses"})
+SAME_KEY = dict.fromkeys(OPENAI_PREFIXES, "openai")
 """prefixes that use another one's key"""
 
 LOCAL = (
@@ -55,6 +61,12 @@ LOCAL = (
     LocalServer("vllm", "vLLM", "http://127.0.0.1:8000/v1"),
 )
 LOCAL_BY_PREFIX = {server.prefix: server for server in LOCAL}
+
+
+def split(model: str) -> tuple[str, str]:
+    """The prefix and the name in a model string; no prefix: the server at `baseUrl` knows the name."""
+    prefix, colon, name = model.partition(":")
+    return (prefix, name) if colon else ("", model)
 
 
 def name_of_key(provider: str) -> str:
