@@ -80,10 +80,6 @@ def to_canonical_all(messages: Iterable[object]) -> tuple[CanonicalMessage, ...]
     return tuple(to_canonical(message, f"messages[{index}]") for index, message in enumerate(messages))
 
 
-def from_canonical_all(messages: Iterable[CanonicalMessage]) -> list[ModelMessage]:
-    return [_build(message) for message in messages]
-
-
 def get_content(message: object) -> str:
     """The words of a message in any form."""
     return to_canonical(message).get_text_content()

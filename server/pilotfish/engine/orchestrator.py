@@ -51,10 +51,9 @@ LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry
 
 @dataclass(slots=True)
 class RequestContext:
-    """What one request carries through the log: its name, its limit, its figures."""
+    """What one request carries through the log: its name and its figures."""
 
     request_id: str
-    max_iterations: int
     metrics: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -92,7 +91,7 @@ class RequestOrchestrator:
         self.model = model
         self.resumed = resumed
         self.registry = ports.registry
-        self.request = RequestContext(turn_id[-8:], settings.max_iterations)
+        self.request = RequestContext(turn_id[-8:])
         self.stop = Stop(ports.clock)
         self.steering = Steering()
         self.pieces = pieces = Pieces(ports, turn_id)
