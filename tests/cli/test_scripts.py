@@ -175,8 +175,8 @@ async def test_decisions_are_printed_and_their_chain_is_checked(tmp_path: Path) 
     _, listed, _ = await piped(tmp_path, "sessions", "list")
     code, out, _ = await piped(tmp_path, "audit", listed.split()[0], "--verify")
     assert code == 0
-    assert "allow bash           by mode" in out
-    assert out.endswith("1 decisions, the chain holds\n")
+    assert "  allow  bash  mode: " in out
+    assert out.endswith("1 entry: the trail is whole\n")
 
 
 async def test_the_policy_is_asked_without_running_anything(tmp_path: Path) -> None:

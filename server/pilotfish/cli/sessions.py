@@ -16,9 +16,8 @@ from rich.text import Text
 
 from pilotfish.cli.face import TerminalFace
 from pilotfish.cli.headless import find_session
-from pilotfish.core.approvals import verify as verify_chain
-from pilotfish.core.records import ApprovalRecord
 from pilotfish.core.visible import visible
+from pilotfish.engine import audit
 from pilotfish.engine.live import Live
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
@@ -93,18 +92,11 @@ async def print_audit(session: str, *, verify: bool) -> int:
     async with opened() as live:
         session_id = await find_session(live, session)
         heads = await live.ledger.heads(session_id)
-        entries = await live.ledger.history(session_id)
-    records = [entry.record for entry in entries if isinstance(entry.record, ApprovalRecord)]
-    for record in records:
-        when = datetime.fromtimestamp(record.timestamp, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        by = f"{record.by}{f' ({record.option_id})' if record.option_id else ''}"
-        rule = f" · rule: {record.rule}" if record.rule else ""
-        line = f"{when}  {record.decision:<5} {record.tool:<14} by {by} · {record.reason}{rule} · {record.digest[:12]}"
-        console.print(Text(visible(line)))
+        records = audit.trail(await live.ledger.history(session_id))
+    for line in audit.lines(records):
+        console.print(Text(line))
     if not verify:
         return 0
-    faults = verify_chain(records, heads.audit_hash)
-    for fault in faults:
-        console.print(Text(visible(str(fault)), style="red"))
-    console.print(f"{len(records)} decisions, {'the chain holds' if not faults else f'{len(faults)} fault(s)'}")
-    return 1 if faults else 0
+    words, whole = audit.check(records, heads.audit_hash)
+    console.print(Text(words, style="" if whole else "red"))
+    return 0 if whole else 1
