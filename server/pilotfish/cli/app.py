@@ -30,6 +30,10 @@ app.add_typer(policy_app, name="policy")
 
 ModelOption = Annotated[str | None, typer.Option(help="A model, as `openai-chat:gpt-…` or `ollama:…`.")]
 ModeOption = Annotated[Mode | None, typer.Option(help="How much runs without a question.")]
+SessionOption = Annotated[str | None, typer.Option(help="Go on in this session.")]
+NewestOption = Annotated[bool, typer.Option("--continue", "-c", help="Go on in the newest session here.")]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Trust the folder, this time.")]
+SessionArgument = Annotated[str, typer.Argument(help="A session's id, or its beginning.")]
 FolderOption = Annotated[
     Path, typer.Option("--folder", "-C", help="The workspace.", exists=True, file_okay=False, resolve_path=True)
 ]
@@ -101,9 +105,9 @@ def run_prompt(
     json: Annotated[bool, typer.Option("--json", help="Print every update as one line of JSON.")] = False,
     model: ModelOption = None,
     mode: ModeOption = None,
-    session: Annotated[str | None, typer.Option(help="Go on in this session.")] = None,
-    continue_: Annotated[bool, typer.Option("--continue", "-c", help="Go on in the newest session here.")] = False,
-    trust: Annotated[bool, typer.Option("--trust", help="Trust the folder, this time.")] = False,
+    session: SessionOption = None,
+    continue_: NewestOption = False,
+    trust: TrustOption = False,
     folder: FolderOption = Path(),
 ) -> int:
     """Run one prompt in this folder and print what happens.
@@ -123,9 +127,9 @@ def run_prompt(
 def chat(
     model: ModelOption = None,
     mode: ModeOption = None,
-    session: Annotated[str | None, typer.Option(help="Go on in this session.")] = None,
-    continue_: Annotated[bool, typer.Option("--continue", "-c", help="Go on in the newest session here.")] = False,
-    trust: Annotated[bool, typer.Option("--trust", help="Trust the folder, this time.")] = False,
+    session: SessionOption = None,
+    continue_: NewestOption = False,
+    trust: TrustOption = False,
     folder: FolderOption = Path(),
 ) -> int:
     """Talk to the agent in the terminal."""
@@ -155,7 +159,7 @@ def doctor() -> int:
 
 @app.command()
 def audit(
-    session: Annotated[str, typer.Argument(help="A session's id.")],
+    session: SessionArgument,
     verify: Annotated[bool, typer.Option("--verify", help="Check the hash chain.")] = False,
 ) -> int:
     """Print every decision that was taken in a session: by whom, for what, when."""
@@ -196,7 +200,7 @@ def sessions_search(
 
 
 @sessions_app.command(name="show")
-def sessions_show(session: Annotated[str, typer.Argument(help="A session's id, or its beginning.")]) -> int:
+def sessions_show(session: SessionArgument) -> int:
     """The transcript of a session."""
     from pilotfish.cli.sessions import print_export
 
@@ -205,7 +209,7 @@ def sessions_show(session: Annotated[str, typer.Argument(help="A session's id, o
 
 @sessions_app.command(name="export")
 def sessions_export(
-    session: Annotated[str, typer.Argument(help="A session's id, or its beginning.")],
+    session: SessionArgument,
     form: Annotated[Literal["markdown", "json"], typer.Option("--format", help="What to write.")] = "markdown",
 ) -> int:
     """Write a session to standard output."""
@@ -226,7 +230,7 @@ def sessions_import(
 
 @sessions_app.command(name="delete")
 def sessions_delete(
-    session: Annotated[str, typer.Argument(help="A session's id, or its beginning.")],
+    session: SessionArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
     """Delete a session for good."""

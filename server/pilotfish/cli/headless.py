@@ -20,7 +20,7 @@ from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
 from pilotfish.engine.orchestrator import Outcome
-from pilotfish.errors import BadRequest, PilotfishError, StorageError, TurnError, UnknownSession
+from pilotfish.errors import PilotfishError, StorageError, UnknownSession
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.processes import kill_everything
@@ -212,10 +212,7 @@ async def _session(live: Live, wish: Wish) -> str:
         listed = await live.list(str(wish.folder), limit=1)
         if listed.sessions:
             return await _configured(live, listed.sessions[0].id, wish)
-    try:
-        return (await live.new(str(wish.folder))).id
-    except BadRequest as error:
-        raise TurnError(str(error), remedy="") from error
+    return (await live.new(str(wish.folder))).id
 
 
 async def _configured(live: Live, session_id: str, wish: Wish) -> str:
@@ -235,6 +232,8 @@ async def find_session(live: Live, beginning: str) -> str:
         cursor = listed.next_cursor
         if cursor is None or beginning in found:
             break
-    if beginning in found or len(found) == 1:
-        return beginning if beginning in found else found[0]
+    if beginning in found:
+        return beginning
+    if len(found) == 1:
+        return found[0]
     raise UnknownSession(f"{'Several sessions begin' if found else 'No session begins'} with {beginning!r}.")
