@@ -119,8 +119,6 @@ class AcpFace:
                 tool_call=words.question(question),
                 options=[words.option(option) for option in question.options],
             )
-        except asyncio.CancelledError:
-            raise
         except Exception:
             log.exception("a permission could not be asked")
             self.live.answer(question.approval_id, None)

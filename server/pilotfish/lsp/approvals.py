@@ -115,7 +115,7 @@ class Approvals:
         return await self._show_file(question)
 
     async def _ask_ours(self, question: Question) -> None:
-        from pilotfish.lsp import views  # likewise
+        from pilotfish.lsp import views  # loaded behind `initialize`, with the engine
 
         asked, wrong = views.question(question), ""
         for _ in range(_TRIES):
@@ -178,7 +178,7 @@ class Approvals:
 
     def _answered(self, question: Question, answer: wire.ApprovalAnswer, by: str) -> bool:
         """Hand an answer over. BadRequest when it is none to this question: that is neither consent nor refusal."""
-        from pilotfish.engine.ports import Answer  # loaded behind `initialize`, with the engine
+        from pilotfish.engine.ports import Answer  # likewise
 
         if answer.option_id not in [option.id for option in question.options]:
             raise BadRequest(f"optionId: {answer.option_id} is not offered here", field="optionId")

@@ -16,6 +16,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from pilotfish.lsp.framing import frame
+
 HIGH = 256 * 1024
 """bytes waiting, above which the client does not keep up"""
 LOW = 64 * 1024
@@ -51,7 +53,7 @@ class Outbox:
         """Frame a message and send it; never blocks."""
         if self._gone:
             return
-        waiting = self._sink.put(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        waiting = self._sink.put(frame(body))
         self._empty.clear()
         if waiting > HIGH:
             self._free.clear()

@@ -43,9 +43,6 @@ class SpareTables(Tables):
     def heads(self, session_id: str) -> Heads:
         return super().heads(session_id) if self._has(session_id) else self._below(session_id).heads(session_id)
 
-    def history(self, session_id: str) -> list[Entry]:
-        return list(self.each_kept(session_id))
-
     def each_kept(self, session_id: str) -> Iterator[Entry]:
         if self._is_below(session_id):
             yield from self._below(session_id).each_kept(session_id)
