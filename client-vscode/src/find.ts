@@ -1,4 +1,4 @@
-/** Where the server is: a command the user set, the selected Python's, one on the PATH, or our own environment. */
+/** Where the server is: a command the user set, our own environment, the selected Python's, or one on the PATH. */
 
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';

@@ -1074,9 +1074,9 @@ export interface Settings {
   temperature?: number;
   /** whether commands are confined where the system can do so */
   sandbox?: "auto" | "off";
-  /** whether confined commands may use the network */
+  /** whether `web_fetch`, and commands where they are confined, may use the network */
   network?: boolean;
-  /** the fast path to OpenAI-compatible servers; off: the provider's own library */
+  /** our own fast paths to a model; off: the ways of the libraries they stand in for */
   lean?: boolean;
   /** traces by OpenTelemetry, to where its own environment variables say */
   telemetry?: boolean;

@@ -102,7 +102,7 @@ _in_use: list[Kept] = []
 
 
 def install() -> None:
-    """From now on, until `save`, what dataclasses and annotations compile is taken from what is kept."""
+    """From now on, until `save`, what dataclasses, annotations and patterns compile is taken from what is kept."""
     if _in_use or os.environ.get("PILOTFISH_LEAN") == "0":
         return
     kept = Kept(Path(cache_from_source(__file__)).with_suffix(".generated"))

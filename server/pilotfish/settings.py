@@ -100,9 +100,9 @@ class Settings(_Shape):
     sandbox: Literal["auto", "off"] = "auto"
     """whether commands are confined where the system can do so"""
     network: bool = True
-    """whether confined commands may use the network"""
+    """whether `web_fetch`, and commands where they are confined, may use the network"""
     lean: bool = True
-    """the fast path to OpenAI-compatible servers; off: the provider's own library"""
+    """our own fast paths to a model; off: the ways of the libraries they stand in for"""
     telemetry: bool = False
     """traces by OpenTelemetry, to where its own environment variables say"""
 
