@@ -1,9 +1,8 @@
-"""The same call over and over stops with a question; a budget is a hard end."""
+"""The same call over and over stops with a question."""
 
 from __future__ import annotations
 
-from pilotfish.core.loops import Repeats, over_budget
-from pilotfish.core.records import Usage
+from pilotfish.core.loops import Repeats
 
 
 def test_the_fifth_identical_call_with_the_same_result_is_a_question() -> None:
@@ -39,12 +38,3 @@ def test_two_calls_taking_turns_are_found_too() -> None:
 def test_whoever_goes_on_is_asked_again_after_as_many_more() -> None:
     repeats = Repeats(limit=2)
     assert [repeats.note("a", {}, "x") is not None for _ in range(6)] == [False, True] * 3
-
-
-def test_a_budget_of_tokens_or_cost_ends_a_turn() -> None:
-    usage = Usage(input_tokens=900, output_tokens=100, cost=0.5)
-    assert over_budget(usage, tokens=None, cost=None) is None
-    assert over_budget(usage, tokens=1001, cost=0.51) is None
-    assert over_budget(usage, tokens=1000, cost=None) == "this turn has used 1,000 of 1,000 tokens"
-    assert over_budget(usage, tokens=None, cost=0.5) == "this turn has cost 0.50 of 0.50"
-    assert over_budget(Usage(input_tokens=5), tokens=None, cost=0.5) is None

@@ -1,4 +1,4 @@
-"""When a turn should stop and ask: the same call over and over, or a budget used up."""
+"""When a turn should stop and ask: the same call over and over."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
-
-from pilotfish.core.records import Usage
 
 MAX_REPEATS = 5  # identical calls with identical results in one turn
 
@@ -28,16 +26,6 @@ class Repeats:
         if count < self._limit:
             return None
         return f"{tool} was called {count} times with the same arguments and gave the same result each time. Go on?"
-
-
-def over_budget(usage: Usage, *, tokens: int | None, cost: float | None) -> str | None:
-    """Why a turn may not go on; None: it may. Reaching a limit is enough: the next request would cross it."""
-    used = usage.input_tokens + usage.output_tokens
-    if tokens is not None and used >= tokens:
-        return f"this turn has used {used:,} of {tokens:,} tokens"
-    if cost is not None and usage.cost is not None and usage.cost >= cost:
-        return f"this turn has cost {usage.cost:.2f} of {cost:.2f}"
-    return None
 
 
 def _mark(tool: str, args: Mapping[str, Any], result: str) -> bytes:

@@ -69,9 +69,6 @@ class Blobs:
         elif self._pinned.pop(hash_, 0):
             self._db.execute("DELETE FROM uses WHERE session = ? AND hash = ?", (self._pin, hash_))
 
-    def named_by(self, key: int) -> list[str]:
-        return [hash_ for (hash_,) in self._db.execute("SELECT DISTINCT hash FROM uses WHERE session = ?", (key,))]
-
     def forget(self, key: int) -> None:
         """A session is deleted: what only it named goes with it, and so does what nobody came to name."""
         stale = int(time.time()) - MAX_PIN_SECONDS

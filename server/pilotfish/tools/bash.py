@@ -40,7 +40,6 @@ async def run(context: Context, args: Bash) -> Result:
     finished = await workspace.processes.run(
         args.command, timeout=args.timeout or context.timeout, tell=context.progress
     )
-    workspace.index.stale()
     notes = (*_ending(finished), *_confinement(context, finished), *_state(context, behind))
     return Result(text=_joined(finished.output, notes), failed=finished.code != 0)
 

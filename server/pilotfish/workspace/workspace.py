@@ -25,7 +25,6 @@ from pilotfish.workspace.changes import FileChange, Refusal, Step, Undone, steps
 from pilotfish.workspace.clock import Clock
 from pilotfish.workspace.disk import Window
 from pilotfish.workspace.drafts import Draft, Edit, Intent, Restore, Rewrite, draft, holds
-from pilotfish.workspace.index import Index
 from pilotfish.workspace.known import Known
 from pilotfish.workspace.outcomes import Edited, change_of_step, deletion_of, edited_by, renaming_of
 from pilotfish.workspace.paths import Place, resolve
@@ -67,10 +66,6 @@ class Workspace:
     @cached_property
     def processes(self) -> Processes:
         return Processes(self.roots, sandbox=self._sandbox)
-
-    @cached_property
-    def index(self) -> Index:
-        return Index(self.roots)
 
     @property
     def editor(self) -> Editor:
@@ -181,8 +176,6 @@ class Workspace:
             task.cancel()
         if "processes" in self.__dict__:
             await self.processes.aclose()
-        if "index" in self.__dict__:
-            await self.index.aclose()
 
     # -- inside ------------------------------------------------------------------------------------------------
 
