@@ -23,7 +23,7 @@ from pydantic_ai.messages import BinaryContent, UserContent
 from pilotfish.core.mentions import Mention, mentions
 from pilotfish.core.records import Attachment
 from pilotfish.errors import BadRequest, PilotfishError
-from pilotfish.workspace.languages import UNITS
+from pilotfish.workspace.languages import SEVERITIES, UNITS
 from pilotfish.workspace.view import View
 from pilotfish.workspace.workspace import Workspace
 
@@ -191,7 +191,7 @@ async def _diagnostic(block: Mapping[str, Any], workspace: Workspace) -> str:
     uri = str(block.get("uri", ""))
     diagnostic = cast("Mapping[str, Any]", block.get("diagnostic") or {})
     bounds = _line_bounds(diagnostic.get("range")) or (0, 0)
-    severity = {1: "error", 2: "warning", 3: "information", 4: "hint"}.get(diagnostic.get("severity", 1), "error")
+    severity = SEVERITIES.get(diagnostic.get("severity", 1), "error")
     head = f"{_name(uri, workspace)}:{bounds[0] + 1}: {severity}"
     origin = " ".join(str(diagnostic[key]) for key in ("source", "code") if diagnostic.get(key) is not None)
     lines = [f"{head}{f' [{origin}]' if origin else ''}: {diagnostic.get('message', '')}"]

@@ -1,7 +1,7 @@
 """What the editor's other language servers know, asked through the editor and read here.
 
 Answers come in LSP's own shapes; this is the door where they are parsed. Lines count from one here, as people and
-models count them; LSP's own positions (from zero, in UTF-16 units) do not leave this module.
+models count them; LSP's own positions (from zero, in the editor's units) do not leave this module.
 """
 
 from __future__ import annotations
