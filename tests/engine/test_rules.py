@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.support.engine import rig
+from tests.support.provider import say
 
 from pilotfish.core.rules import Decision, Rule, Scope
 from pilotfish.engine.rules import CAUTION, RuleBook
@@ -214,6 +216,14 @@ def test_a_single_bad_rule_is_left_out_and_told(book: RuleBook, folder: Path) ->
         "config.toml: rule 5 is left out: its tool and pattern are not texts",
         "config.toml: rule 6 is left out: it has an unknown field when",
     )
+
+
+async def test_the_user_hears_once_of_a_rule_that_does_not_hold(tmp_path: Path) -> None:
+    rules = 'rules = [{ decision = "never", tool = "bash" }]\n'
+    async with rig(tmp_path, say("one"), say("two"), files={".pilotfish/rules.toml": rules}) as turn:
+        await turn.prompt("hi")
+        await turn.prompt("go on")
+        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
 
 
 def test_rules_that_cannot_be_kept_are_refused(book: RuleBook, folder: Path) -> None:

@@ -17,7 +17,7 @@ from pilotfish.core.records import NoticeRecord, SessionRecord
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.engine.sending import Sending
-from pilotfish.errors import ToolError
+from pilotfish.errors import FailureKind, ToolError
 
 if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
@@ -39,6 +39,7 @@ class SessionPorts:
         self._trust_question: asyncio.Future[None] | None = None
         self.clock = world.clock
         self._sending: Sending | None = None
+        self._told_problems: set[str] = set()
         self.new_id = world.new_id
         self.one_by_one = world.one_by_one
         self.keep = world.ledger.put_blob
@@ -75,25 +76,26 @@ class SessionPorts:
         if not session.row.title:
             await self.settled()
         for notice in world.store_notices():
-            self.emit(
-                NoticeRecord(
-                    turn_id=turn_id,
-                    level="warning",
-                    message=notice.message,
-                    remedy=notice.remedy,
-                    cause="storage",
-                    timestamp=self.clock(),
-                )
-            )
+            self._warn(turn_id, notice.message, notice.remedy, "storage")
         if not session.row.title:
             session.row = row = await world.catalog.get(session.row.id)
             if row.title:
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
         if self.undecided and session.agents_rules.there(self._open_paths()):
             await self._ask_for_trust()
+        for problem in world.rule_problems(session.row.workspace):
+            if problem not in self._told_problems:
+                self._told_problems.add(problem)
+                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
         if self.trusted:
             world.use_mcp()
             await world.mcp.settled()
+
+    def _warn(self, turn_id: str, message: str, remedy: str, cause: FailureKind) -> None:
+        now = self.clock()
+        self.emit(
+            NoticeRecord(turn_id=turn_id, level="warning", message=message, remedy=remedy, cause=cause, timestamp=now)
+        )
 
     async def room(self) -> None:
         await self._world.face.room()

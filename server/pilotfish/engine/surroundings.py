@@ -106,6 +106,10 @@ class Surroundings:
     def standing_rules(self, folder: str | None) -> tuple[Rule, ...]:
         return self.book.rules_for(Path(folder) if folder else None, self.settings, trusted=self.trusted(folder))
 
+    def rule_problems(self, folder: str | None) -> tuple[str, ...]:
+        """What stands in files of rules and cannot be used."""
+        return self.book.problems(Path(folder) if folder else None, trusted=self.trusted(folder))
+
     def add_rule(self, rule: Rule, folder: str | None) -> None:
         self.book.add(rule, Path(folder) if folder else None)
 
