@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator
@@ -200,3 +201,14 @@ def test_in_a_long_list_the_better_kinds_of_match_survive() -> None:
     many = [f"some/element/number{number}.ext" for number in range(20_000)]
     found = Names([*many, "lib/e.c", "deep/down/e"]).search("e", 2)
     assert [match.path for match in found] == ["deep/down/e", "lib/e.c"]
+
+
+async def test_closing_ends_the_search_that_still_runs(tmp_path: Path) -> None:
+    index = Index([tmp_path])
+    searching = asyncio.ensure_future(index.search("x"))
+    await asyncio.sleep(0)
+    await index.aclose()
+    refreshing = index._refreshing
+    assert refreshing is not None
+    assert refreshing.done()
+    searching.cancel()

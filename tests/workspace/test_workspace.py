@@ -873,16 +873,6 @@ def test_roots_are_real_directories_and_named_once(tmp_path: Path) -> None:
     )
 
 
-async def test_closing_ends_the_search_for_files_that_still_runs(plain: Workspace) -> None:
-    searching = asyncio.ensure_future(plain.index.search("x"))
-    await asyncio.sleep(0)
-    await plain.aclose()
-    refreshing = plain.index._refreshing
-    assert refreshing is not None
-    assert refreshing.done()
-    searching.cancel()
-
-
 async def test_a_program_that_writes_while_an_edit_is_drafted_loses_nothing(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
