@@ -7,7 +7,7 @@ import { l10n } from '../l10n.ts';
 import type { NewRule } from '../messages.ts';
 import { post, state as store } from '../store.ts';
 import { escaped } from '../words.ts';
-import { isComposing } from './approval.tsx';
+import { goBack } from './approval.tsx';
 import { Button } from './parts.tsx';
 
 interface Props {
@@ -38,11 +38,7 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
               value={pattern}
               spellcheck={false}
               onInput={(event) => setPattern(event.currentTarget.value)}
-              onKeyDown={(event) => {
-                if (event.key !== 'Escape' || isComposing(event)) return;
-                event.stopPropagation();
-                onBack();
-              }}
+              onKeyDown={(event) => goBack(event, onBack)}
             />
           </label>
           <label>

@@ -294,9 +294,8 @@ function Deny({ onBack, onDeny, never, onNever }: DenyProps) {
           if (event.key === 'Enter' && !event.shiftKey) {
             event.preventDefault();
             deny();
-          } else if (event.key === 'Escape') {
-            event.stopPropagation();
-            onBack();
+          } else {
+            goBack(event, onBack);
           }
         }}
       />
@@ -337,11 +336,7 @@ function ChangeCommand({ request, onBack, onAllow }: ChangeProps) {
         aria-label={l10n.t('Command')}
         spellcheck={false}
         defaultValue={command}
-        onKeyDown={(event) => {
-          if (event.key !== 'Escape' || isComposing(event)) return;
-          event.stopPropagation();
-          onBack();
-        }}
+        onKeyDown={(event) => goBack(event, onBack)}
       />
       <div class="card-buttons">
         <Button kind="primary" onPress={() => onAllow({ ...request.call.args, [name]: box.current?.value ?? command })}>
@@ -355,17 +350,11 @@ function ChangeCommand({ request, onBack, onAllow }: ChangeProps) {
   );
 }
 
-/** The same question while its card is out of sight: one line above the composer. */
-export function DockedQuestion({ pending, onShow }: { pending: Pending; onShow: () => void }) {
-  return (
-    <div class="dock-line approval-line">
-      <Icon name="question" />
-      <span class="dock-title">{questionTitle(pending.request.call)}</span>
-      <Button kind="primary" onPress={onShow}>
-        {l10n.t('Show')}
-      </Button>
-    </div>
-  );
+/** Escape leaves a panel of a card, and nothing around it. */
+export function goBack(event: KeyboardEvent, onBack: () => void): void {
+  if (event.key !== 'Escape' || isComposing(event)) return;
+  event.stopPropagation();
+  onBack();
 }
 
 export function isComposing(event: KeyboardEvent): boolean {
