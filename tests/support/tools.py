@@ -14,6 +14,17 @@ from pilotfish.workspace.port import Buffer, Hunk, NoEditor, Saved
 from pilotfish.workspace.workspace import Workspace
 
 
+def plant(root: Path, files: Mapping[str, str | bytes]) -> None:
+    """Make files, and the folders they are in."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def plant_empty(root: Path, *names: str) -> None:
+    plant(root, dict.fromkeys(names, ""))
+
+
 class FakeEditor(NoEditor):
     """Documents that are only open: nothing can be edited through it. Answers queries from a table."""
 

@@ -3,20 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.tools import bench, parse
+from tests.support.tools import bench, parse, plant_empty
 
 from pilotfish.errors import ToolError
 from pilotfish.tools.glob import TOOL
 
 
-def plant(root: Path, *names: str) -> None:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("")
-
-
 async def test_files_are_found_sorted_and_ignored_ones_left_out(tmp_path: Path) -> None:
-    plant(tmp_path, "b.py", "a/c.py", "a/d.ts", "out/e.py")
+    plant_empty(tmp_path, "b.py", "a/c.py", "a/d.ts", "out/e.py")
     (tmp_path / ".gitignore").write_text("out/\n")
     async with bench(tmp_path) as made:
         assert await made.text(TOOL, pattern="*.py") == "a/c.py\nb.py"
@@ -27,21 +21,21 @@ async def test_files_are_found_sorted_and_ignored_ones_left_out(tmp_path: Path) 
 
 
 async def test_what_is_not_shown_is_counted(tmp_path: Path) -> None:
-    plant(tmp_path, *(f"{number}.py" for number in range(5)))
+    plant_empty(tmp_path, *(f"{number}.py" for number in range(5)))
     async with bench(tmp_path) as made:
         expected = "0.py\n1.py\n[2 of 5 files; narrow the pattern or raise limit]"
         assert await made.text(TOOL, pattern="*.py", limit=2) == expected
 
 
 async def test_several_roots_are_searched_and_named(tmp_path: Path) -> None:
-    plant(tmp_path, "one/a.py", "two/a.py")
+    plant_empty(tmp_path, "one/a.py", "two/a.py")
     async with bench(tmp_path / "one", tmp_path / "two") as made:
         assert await made.text(TOOL, pattern="*.py") == "one/a.py\ntwo/a.py"
         assert await made.text(TOOL, pattern="*.py", path="two") == "two/a.py"
 
 
 async def test_a_file_that_is_only_in_the_editor_is_found(tmp_path: Path) -> None:
-    plant(tmp_path, "a.py")
+    plant_empty(tmp_path, "a.py")
     (tmp_path / ".gitignore").write_text("*.log\n")
     async with bench(tmp_path) as made:
         for name in ("a.py", "new.py", "new.log"):
@@ -50,7 +44,7 @@ async def test_a_file_that_is_only_in_the_editor_is_found(tmp_path: Path) -> Non
 
 
 async def test_hidden_files_are_found_and_those_hidden_from_the_agent_are_not(tmp_path: Path) -> None:
-    plant(tmp_path, ".github/ci.yml", "secret.yml", "sub/mine.yml")
+    plant_empty(tmp_path, ".github/ci.yml", "secret.yml", "sub/mine.yml")
     (tmp_path / ".pilotfishignore").write_text("secret.yml\n")
     (tmp_path / "sub/.pilotfishignore").write_text("*\n")
     async with bench(tmp_path) as made:

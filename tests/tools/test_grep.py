@@ -4,16 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.tools import bench, parse
+from tests.support.tools import bench, parse, plant
 
 from pilotfish.errors import ToolError
 from pilotfish.tools.grep import TOOL
-
-
-def plant(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 async def test_hits_are_grouped_by_file(tmp_path: Path) -> None:

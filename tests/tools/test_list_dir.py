@@ -4,17 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.support.tools import bench, parse
+from tests.support.tools import bench, parse, plant_empty
 
 from pilotfish.errors import ToolError
 from pilotfish.tools.list_dir import TOOL
 from pilotfish.workspace import listing
-
-
-def plant(root: Path, *names: str) -> None:
-    for name in names:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("")
 
 
 async def check(root: Path, expected: str, **args: object) -> None:
@@ -23,7 +17,7 @@ async def check(root: Path, expected: str, **args: object) -> None:
 
 
 async def test_folders_come_first_and_ignored_ones_are_named_not_entered(tmp_path: Path) -> None:
-    plant(tmp_path, "z.py", "a/b.py", "node_modules/x/y.js", ".env")
+    plant_empty(tmp_path, "z.py", "a/b.py", "node_modules/x/y.js", ".env")
     (tmp_path / ".gitignore").write_text("node_modules/\n")
     (tmp_path / "link").symlink_to("a")
     expected = "./\n  a/\n    b.py\n  node_modules/  (ignored)\n  .env\n  .gitignore\n  link@\n  z.py"
@@ -31,7 +25,7 @@ async def test_folders_come_first_and_ignored_ones_are_named_not_entered(tmp_pat
 
 
 async def test_a_folder_below(tmp_path: Path) -> None:
-    plant(tmp_path, "a/b/c.py")
+    plant_empty(tmp_path, "a/b/c.py")
     await check(tmp_path, "a/\n  b/", path="a")
 
 
@@ -42,13 +36,13 @@ async def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
 
 async def test_a_great_many_entries_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pilotfish.tools.list_dir.MAX_ENTRIES", 2)
-    plant(tmp_path, "a", "b", "c")
+    plant_empty(tmp_path, "a", "b", "c")
     await check(tmp_path, "./\n  a\n  b\n[only the first 2 entries; list a folder below, or use glob]")
 
 
 async def test_names_that_are_no_text_and_pipes_are_listed_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    plant(tmp_path, "two\nlines", "ü")
+    plant_empty(tmp_path, "two\nlines", "ü")
     await check(tmp_path, "./\n  pipe|\n  two\\nlines\n  ü")
 
 
@@ -56,7 +50,7 @@ async def test_names_that_are_no_text_and_pipes_are_listed_without_waiting(tmp_p
     ("path", "words"), [("gone", "gone does not exist"), ("file", "file is a file; read_file shows it")]
 )
 async def test_what_cannot_be_listed_says_why(tmp_path: Path, path: str, words: str) -> None:
-    plant(tmp_path, "file")
+    plant_empty(tmp_path, "file")
     async with bench(tmp_path) as made:
         with pytest.raises(ToolError, match=words):
             await made.run(TOOL, path=path)
@@ -70,7 +64,7 @@ async def test_a_folder_that_may_not_be_read_is_said_so(tmp_path: Path, monkeypa
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    plant(tmp_path, "locked/x", "open/y")
+    plant_empty(tmp_path, "locked/x", "open/y")
     monkeypatch.setattr(listing.os, "scandir", scandir)
     async with bench(tmp_path) as made:
         with pytest.raises(ToolError, match="locked: permission denied"):

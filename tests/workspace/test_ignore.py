@@ -7,18 +7,12 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tools import plant
 
 from pilotfish.workspace.globs import compile_glob
 from pilotfish.workspace.ignore import IgnoreRules
 from pilotfish.workspace.index import walk
 from pilotfish.workspace.ripgrep import WALK, find_rg
-
-
-def plant(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
 
 
 def seen(root: Path) -> set[str]:

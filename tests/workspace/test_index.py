@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.support.tools import plant_empty
 
 from pilotfish.workspace import index as module
 from pilotfish.workspace.fuzzy import Names
@@ -14,10 +15,7 @@ from pilotfish.workspace.index import Index
 
 
 def plant(root: Path, *names: str) -> None:
-    for name in names:
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("")
+    plant_empty(root, *names)
     settle(root)
 
 

@@ -10,19 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.tools import plant
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace import ripgrep, search
 from pilotfish.workspace.search import Found, Hit, Query, Search
 
 NOTHING: Mapping[Path, str] = {}
-
-
-def plant(root: Path, files: Mapping[str, str | bytes]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 async def find(
