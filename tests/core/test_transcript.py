@@ -169,20 +169,6 @@ def test_a_call_nobody_will_end_is_shown_as_cancelled(status: CallStatus, reason
     assert running.call.status is status
 
 
-def test_a_call_that_ends_on_a_later_page_is_left_out_of_the_earlier_one() -> None:
-    entries = [
-        Entry(1, 1, start()),
-        Entry(2, 2, call("a", S.PENDING)),
-        Entry(3, None, spoken(parse("model: so, call a")[0], "m2")),
-        Entry(4, 3, call("a", S.IN_PROGRESS)),
-        Entry(5, 4, call("a", S.COMPLETED)),
-    ]
-    for cut in range(2, 5):
-        older, newer = transcript(entries[:cut], newest=False), transcript(entries[cut:])
-        assert [item.id for item in older if isinstance(item, CallItem)] == []
-        assert [item.call.status for item in newer if isinstance(item, CallItem)] == [S.COMPLETED]
-
-
 def test_items_know_the_last_record_and_update_that_changed_them() -> None:
     entries = [
         Entry(7, 5, start()),

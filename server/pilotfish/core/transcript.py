@@ -54,13 +54,10 @@ from pilotfish.core.records import (
 from pilotfish.core.sanitizer import NEVER_STARTED, STARTED
 
 
-def transcript(
-    records: Iterable[Record | Entry], *, running: str | None = None, newest: bool = True
-) -> tuple[Item, ...]:
+def transcript(records: Iterable[Record | Entry], *, running: str | None = None) -> tuple[Item, ...]:
     """The items of a session, or of a page of it, in the order they are read.
 
-    A call that is open in a turn other than the `running` one is shown as cancelled: nobody will end it. On a page
-    that is not the `newest`, it is left out: its end is on a later page.
+    A call that is open in a turn other than the `running` one is shown as cancelled: nobody will end it.
     An item that was only streamed is the text of its chunks; once its message is stored, it is the message's.
     """
     fold = _Transcript()
@@ -69,8 +66,7 @@ def transcript(
             fold.take(entry.record, entry.n, entry.seq or 0)
         else:
             fold.take(entry, index, 0)
-    items = fold.items(running)
-    return items if newest else tuple(item for item in items if not fold.ends_later(item))
+    return fold.items(running)
 
 
 class _Transcript:
@@ -90,11 +86,6 @@ class _Transcript:
         order = sorted(self._items, key=self._places.__getitem__)
         return tuple(self._finished(self._items[item_id], running) for item_id in order)
 
-    def ends_later(self, item: Item) -> bool:
-        """Whether an item is a call that had not ended in the records taken."""
-        known = self._items[item.id]
-        return isinstance(known, CallItem) and known.call.status not in FINAL_STATUSES
-
     def take(self, record: Record, n: int, seq: int) -> None:
         at_start = self._first_n == 0
         if at_start:
@@ -103,30 +94,10 @@ class _Transcript:
         match record:
             case TurnStartRecord():
                 self._prompted.add(turn_id)
-                self._put(
-                    PromptItem(
-                        id=f"{turn_id}.prompt",
-                        turn_id=turn_id,
-                        n=n,
-                        seq=seq,
-                        prompt=record.prompt,
-                        prompt_id=record.prompt_id,
-                        timestamp=record.timestamp,
-                    )
-                )
+                self._put(_prompt(f"{turn_id}.prompt", record, n, seq))
             case SteerRecord():
                 self._steered[turn_id] = self._steered.get(turn_id, 0) + 1
-                self._put(
-                    PromptItem(
-                        id=f"steer.{n}",
-                        turn_id=turn_id,
-                        n=n,
-                        seq=seq,
-                        prompt=record.prompt,
-                        prompt_id=record.prompt_id,
-                        timestamp=record.timestamp,
-                    )
-                )
+                self._put(_prompt(f"steer.{n}", record, n, seq))
             case MessageRecord():
                 self._message(record, n, at_start=at_start)
             case ToolCallRecord():
@@ -309,6 +280,18 @@ _STATUS_OF: dict[Outcome, CallStatus] = {
     "denied": CallStatus.DENIED,
     "interrupted": CallStatus.CANCELLED,
 }
+
+
+def _prompt(item_id: str, record: TurnStartRecord | SteerRecord, n: int, seq: int) -> PromptItem:
+    return PromptItem(
+        id=item_id,
+        turn_id=record.turn_id,
+        n=n,
+        seq=seq,
+        prompt=record.prompt,
+        prompt_id=record.prompt_id,
+        timestamp=record.timestamp,
+    )
 
 
 def _said(record: MessageRecord, part: UserPromptPart, message: CanonicalMessage) -> str:
