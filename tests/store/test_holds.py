@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -124,6 +125,20 @@ async def test_many_who_want_one_session_get_it_one_after_another(tmp_path: Path
     assert taken == 40
     for ledger in ledgers:
         await ledger.aclose()
+
+
+async def test_a_disk_too_full_for_the_holders_name_holds_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(_fd: int, _text: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with opened(tmp_path) as (ledger, _), opened(tmp_path) as (other, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", full)
+            hold = await ledger.hold("s")
+        with pytest.raises(SessionBusy, match="in use by another Pilotfish"):
+            await other.hold("s")
+        hold.release()
+        (await other.hold("s")).release()
 
 
 async def test_without_a_directory_a_hold_counts_in_this_process(tmp_path: Path):

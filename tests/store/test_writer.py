@@ -12,7 +12,7 @@ import pytest
 from tests.store.makers import Pen, call, chunk, end, opened, said, session, sql, start
 
 from pilotfish.core.records import Usage
-from pilotfish.errors import StorageError, UnknownSession
+from pilotfish.errors import SessionBusy, StorageError, UnknownSession
 from pilotfish.store import writer
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Heads, Ledger
@@ -81,6 +81,26 @@ async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(tmp_pa
         assert await ledger.heads("s") == Heads(pen.n, pen.seq, "")
         assert (await catalog.get("s")).turns == 1
         assert [row.id for row in (await catalog.list(query="during")).sessions] == ["s"]
+
+
+async def test_a_session_is_held_until_what_happened_in_it_is_saved(tmp_path: Path):
+    async with opened(tmp_path) as (ledger, catalog), opened(tmp_path) as (other, _):
+        await catalog.create(session())
+        pen = Pen()
+        hold = await ledger.hold("s")
+        await ledger.append("s", pen(start()))
+        await _fill_disk(ledger)
+        with pytest.raises(StorageError):
+            await ledger.append("s", pen(said("kept in memory " * 50_000), end()))
+        hold.release()
+        with pytest.raises(SessionBusy):
+            await other.hold("s")
+        (await ledger.hold("s")).release()
+        await _free_disk(ledger)
+        await _saved(ledger)
+        (await other.hold("s", patience=30)).release()
+        assert [entry.record.type for entry in await other.history("s")] == ["turn_start", "message", "turn_end"]
+        assert ledger.notices == ()
 
 
 async def test_while_the_disk_is_full_everything_else_works_in_memory_too(tmp_path: Path):

@@ -52,11 +52,13 @@ class _Held:
 
 
 class Holds:
-    """The holds of one ledger. `label` says to others which program this is."""
+    """The holds of one ledger. `label` says to others which program this is. A session of which something is `unsaved`
+    stays held when all have released it: what another process wrote meanwhile would take the place of that."""
 
-    def __init__(self, directory: Path, label: str) -> None:
+    def __init__(self, directory: Path, label: str, unsaved: Callable[[str], bool] = lambda _: False) -> None:
         self._directory = directory
         self._label = label
+        self._unsaved = unsaved
         self._held: dict[str, _Held] = {}
         self._left: dict[str, None] = {}
         """sessions that were held: their files are still there"""
@@ -101,7 +103,17 @@ class Holds:
             if held is None:
                 return
             held.holders -= 1
-            if held.holders:
+        self._let_go_if_unwanted(session_id)
+
+    def saved(self) -> None:
+        """Nothing is unsaved any more. Called on the thread that saved it."""
+        for session_id in list(self._held):
+            self._let_go_if_unwanted(session_id)
+
+    def _let_go_if_unwanted(self, session_id: str) -> None:
+        with self._counting:
+            held = self._held.get(session_id)
+            if held is None or held.holders or self._unsaved(session_id):
                 return
             del self._held[session_id]
         self._let_go(held, session_id)
@@ -119,8 +131,9 @@ class Holds:
                 if not lock_alone(fd):
                     raise SessionBusy(_busy(path))
                 if _is_at(fd, path):
-                    os.ftruncate(fd, 0)
-                    os.write(fd, orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label}))
+                    with contextlib.suppress(OSError):  # a full disk: it is locked all the same
+                        os.ftruncate(fd, 0)
+                        os.write(fd, orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label}))
                     return fd
             except BaseException:
                 os.close(fd)

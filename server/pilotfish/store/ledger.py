@@ -11,7 +11,8 @@ What is promised:
   are a thread's. What is small and needs none of them is written where it is said, while the disk is quick
   (`writer.py`).
 - One append costs the same however long the session is.
-- When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so.
+- When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so. Until
+  then they are held: no other process writes in their place.
 - Several processes may use one database. A session that one process holds cannot be held by another; within the
   process several may hold it.
 """
@@ -62,7 +63,8 @@ class Ledger:
         self.directory = directory
         self._writer = Writer(directory)
         self._reader = Reader(self._writer)
-        self._holds = Holds(directory / "holds", label)
+        self._holds = Holds(directory / "holds", label, self._writer.has_unsaved)
+        self._writer.saved = self._holds.saved
 
     @classmethod
     def open(cls, location: Path | str | None = None, *, label: str = "Pilotfish") -> Ledger:

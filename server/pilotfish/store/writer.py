@@ -61,6 +61,8 @@ class Writer:
         """what the user should know of the store, in the order it happened"""
         self.generation = 0
         """counts the openings: a reader of an earlier one may look at a file that was set aside"""
+        self.saved: Callable[[], None] = lambda: None
+        """called on the thread once nothing is unsaved any more"""
         self.quick = Quick()
         self.site = Site(directory)
         self._disk: Tables | None = None
@@ -80,6 +82,10 @@ class Writer:
     def busy(self) -> bool:
         """Whether something has been given and not been answered."""
         return self._lane.busy
+
+    def has_unsaved(self, session_id: str) -> bool:
+        """Whether records of the session wait for the disk."""
+        return session_id in self._told
 
     def append(
         self, session_id: str, work: Callable[[Tables], None], *, durable: bool, small: bool = False
@@ -288,6 +294,7 @@ class Writer:
         self._backlog.clear()
         self._told.clear()
         self.unsaved = None
+        self.saved()
 
     def _delete(self, tables: Tables, session_id: str) -> None:
         if tables is self._disk:
