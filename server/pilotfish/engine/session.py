@@ -159,6 +159,9 @@ class LiveSession:
             if not waiting.answer.done() and not self.line.withdraw(waiting):
                 await self.stop()
             return await waiting.answer
+        except Exception:
+            self.line.withdraw(waiting)  # what is answered does not run later
+            raise
 
     async def _steer(self, waiting: Waiting) -> None:
         """Give words that wait to the running turn. If it ends before they are read, they are the next prompt."""

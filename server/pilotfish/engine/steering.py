@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic_ai import RunContext
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import UserContent
 
 _Words = tuple[Sequence[UserContent], Callable[[], None], Callable[[], None]]
@@ -46,13 +47,18 @@ class Steering:
         return take_back
 
     def give(self, context: RunContext[Any]) -> None:
-        """Hand what waits, and from now on what comes, to this run."""
+        """Hand what waits, and from now on what comes, to this run. When it is over already, that waits on."""
         self._context = context
-        for content, was_read, tell in self._waiting:
-            if enqueue_id := context.enqueue(*content):
+        while self._waiting:
+            content, was_read, tell = self._waiting[0]
+            try:
+                enqueue_id = context.enqueue(*content)
+            except UserError:  # the run has ended, though nobody has been told yet
+                return
+            del self._waiting[0]
+            if enqueue_id:
                 self._undelivered[enqueue_id] = was_read
                 self._unrecorded[enqueue_id] = tell
-        self._waiting.clear()
 
     def pause(self) -> None:
         """The run is over: what comes now waits for the next one, and what it did not read was never said."""
