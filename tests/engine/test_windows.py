@@ -6,8 +6,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from pydantic_ai import RunContext
+from pydantic_ai.exceptions import UserError
 from tests.support.engine import Rig, beside, rig, texts
 from tests.support.faces import ALLOW, SilentFace
 from tests.support.provider import Gate, Text, call, say
@@ -17,7 +20,8 @@ from pilotfish.core.records import Record
 from pilotfish.engine.journal import Journal
 from pilotfish.engine.live import LoadedSession
 from pilotfish.engine.session import LOOK_SECONDS
-from pilotfish.errors import SessionBusy, UnknownSession
+from pilotfish.engine.steering import Steering
+from pilotfish.errors import BadRequest, SessionBusy, UnknownSession
 
 SLOW = call("bash", command="sleep 30")
 
@@ -280,3 +284,58 @@ async def test_a_session_that_works_elsewhere_is_not_deleted_and_keeps_what_wait
         await elsewhere
         assert (await turn.prompt("now")).stop_reason == "end_turn"
         assert (await waiting).stop_reason == "end_turn"
+
+
+# ---- stopping -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stop_means_nothing_that_was_sent_after_it(tmp_path: Path) -> None:
+    async with rig(tmp_path, say("one"), say("two"), say("three")) as turn, beside(turn, tmp_path) as other:
+        await turn.prompt("a")
+        for text in ("b", "c"):  # the second time the session is known here, and has been written to elsewhere
+            stopping = asyncio.create_task(other.cancel(turn.session_id))
+            running = asyncio.create_task(other.prompt(turn.session_id, texts([text])))
+            assert (await stopping).turn_id is None
+            assert (await running).stop_reason == "end_turn"
+            await turn.live.rename(turn.session_id, f"after {text}")
+
+
+# ---- words for a turn that runs -------------------------------------------------------------------------------------
+
+
+async def test_words_that_were_refused_do_not_run_later(tmp_path: Path) -> None:
+    async with rig(tmp_path, SLOW, say("fine")) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        await running_call(turn)
+        broken = [{"type": "image", "data": "no base64!", "mimeType": "image/png"}]
+        with pytest.raises(BadRequest):
+            await turn.live.prompt(turn.session_id, broken, when_busy="steer")
+        assert await turn.live.queue(turn.session_id) == ()
+        await turn.live.cancel(turn.session_id)
+        await running
+
+
+def test_words_for_a_run_that_has_just_ended_wait_for_the_next() -> None:
+    steering, given = Steering(), list[str]()
+    over, next_run = _Run(None), _Run(given)
+    steering.give(cast("RunContext[Any]", over))
+    take_back = steering.steer(["not this"], lambda: None, lambda: None)
+    steering.steer(["words"], lambda: None, lambda: None)
+    take_back()
+    steering.pause()
+    steering.give(cast("RunContext[Any]", next_run))
+    assert given == ["words"]
+
+
+class _Run:
+    """A run of the library that takes words up, or has ended."""
+
+    def __init__(self, given: list[str] | None) -> None:
+        self.pending_messages = list[Any]()
+        self._given = given
+
+    def enqueue(self, *content: str) -> str:
+        if self._given is None:
+            raise UserError("the agent run has ended")
+        self._given += content
+        return "id"

@@ -196,14 +196,12 @@ class Live(Surroundings):
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
         is called when the session has it: what is asked of the session from then on finds it there."""
-        session = self._sessions.get(session_id)
-        if session is None or not session.conversation.is_open:
-            session = await self._open(session_id)
+        session = await self._in_order(session_id)
         return await session.prompt(blocks, prompt_id, when_busy, in_line)
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
-        session = await self._open(session_id)
+        session = await self._in_order(session_id)
         began = self.clock()
         if call_id is not None:
             if session.turn is None or not await session.turn.stop_call(call_id):
@@ -312,6 +310,12 @@ class Live(Surroundings):
             await session.aclose()
             raise
         return session
+
+    async def _in_order(self, session_id: str) -> LiveSession:
+        """At once, when it is open: what other processes wrote is not looked for. So prompts and stops keep the order
+        in which they come."""
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.conversation.is_open else await self._open(session_id)
 
     def _drop(self, session: LiveSession) -> None:
         if self._sessions.get(session.row.id) is session:
