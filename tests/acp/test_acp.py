@@ -23,6 +23,9 @@ class Person:
 
     def __init__(self, answer: str) -> None:
         self.answer = answer
+        self.decided = asyncio.Event()
+        """whether it trusts a folder: until then that question waits"""
+        self.decided.set()
         self.updates: list[Any] = []
         self.asked: list[str] = []
 
@@ -31,6 +34,7 @@ class Person:
     ) -> schema.RequestPermissionResponse:
         self.asked.append(tool_call.title or "")
         if (tool_call.title or "").startswith("Trust "):
+            await self.decided.wait()
             chosen = options[0].option_id
         else:
             chosen = next(option.option_id for option in options if option.kind == self.answer)
@@ -105,6 +109,20 @@ async def test_cancel_ends_the_turn(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         await agent.cancel(session_id=session)
         assert (await running).stop_reason == "cancelled"
+
+
+async def test_cancel_ends_a_prompt_that_waits_for_trust_and_the_next_one_asks_again(tmp_path: Path) -> None:
+    async with connected(tmp_path, say("hello")) as (agent, person, provider, session):
+        person.decided.clear()
+        running = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("go")]))
+        while not person.asked:
+            await asyncio.sleep(0.01)
+        await agent.cancel(session_id=session)
+        assert (await asyncio.wait_for(running, 60)).stop_reason == "cancelled"
+        assert provider.requests == []
+        person.decided.set()
+        assert (await agent.prompt(session_id=session, prompt=[acp.text_block("go")])).stop_reason == "end_turn"
+        assert (len(person.asked), person.text()) == (2, "hello")
 
 
 async def test_sessions_are_listed_and_loaded_with_their_transcript(tmp_path: Path) -> None:

@@ -27,6 +27,28 @@ async def test_a_cancel_right_behind_a_prompt_stops_it(rig: Rig):
     assert (result.stop_reason, receipt["turnId"]) == ("cancelled", result.turn_id)
 
 
+async def test_a_cancel_right_behind_a_plan_stops_it(rig: Rig):
+    session = await rig.client.new_session()
+    turn = rig.client.begin(session, f"/plan {rig.script('planned', WAITS)}")
+    await rig.client.request("pilotfish/session/cancel", {"sessionId": session})
+    assert (await asyncio.wait_for(turn, 60)).stop_reason == "cancelled"
+
+
+async def test_a_stop_ends_a_summary(rig: Rig):
+    session = await rig.client.new_session()
+    for number in range(4):
+        await rig.client.prompt(session, rig.script(f"told{number}", say("word " * 2000)))
+    rig.scripts.add("told0", WAITS)  # the summary of what is old
+    seen = len(rig.provider.requests)
+    answer = rig.client.begin(session, "/compact")
+    await rig.provider.received(seen + 1)
+    behind = rig.client.begin(session, rig.script("behind", say("not now")))
+    await rig.client.request("pilotfish/session/cancel", {"sessionId": session})
+    results = await asyncio.wait_for(asyncio.gather(answer, behind), 60)
+    assert [(result.stop_reason, result.reply) for result in results] == [("cancelled", None)] * 2
+    assert "compaction" not in [item.kind for item in (await rig.client.load(session)).items]
+
+
 async def test_a_load_right_behind_a_prompt_shows_a_busy_session(rig: Rig):
     session = await rig.client.new_session()
     turn = rig.client.begin(session, rig.script("loaded", WAITS))
@@ -101,7 +123,7 @@ async def test_a_command_that_asks_the_model_can_be_cancelled(rig: Rig):
     session = await rig.client.new_session()
     for number in range(4):
         await rig.client.prompt(session, rig.script(f"long{number}", say("word " * 2000)))
-    rig.scripts.add("long3", WAITS)  # the summary of it all
+    rig.scripts.add("long0", WAITS)  # the summary of what is old
     prompt: list[Any] = [{"type": "text", "text": "/compact"}]
     seen = len(rig.provider.requests)
     answer = rig.client.ask("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt}, key="compact")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.client import RpcError, never
+from tests.support.client import RpcError, connect, never
 from tests.support.playing import PlayedEditor, path_at
 from tests.support.provider import Gate, Reply, Text, call, fails, say
 from tests.support.served import Rig, served
@@ -389,6 +389,16 @@ async def test_sessions_are_chosen_and_go_on(rig: Rig, editor: PlainEditor):
     assert "one" in str(rig.provider.requests[-1].messages)
     shown = await editor.run("pilotfish.transcript")
     assert "three" in path_at(shown["uri"]).read_text()
+
+
+async def test_after_its_session_was_deleted_in_another_window_a_prompt_begins_a_new_one(rig: Rig, editor: PlainEditor):
+    said = {"prompt": rig.script("gone", say("one"), say("two")), "wait": True}
+    first = (await editor.run("pilotfish.prompt", {**said, "new": True}))["sessionId"]
+    async with connect(rig.folder, home=rig.folder.parent / "home") as other:
+        await other.request("pilotfish/session/delete", {"sessionId": first})
+    second = (await editor.run("pilotfish.prompt", said))["sessionId"]
+    assert second != first
+    assert editor.messages() == ["one", "two"]
 
 
 async def test_failures_are_said_with_what_to_do(rig: Rig, editor: PlainEditor):

@@ -9,6 +9,7 @@ when the agent first would change or run something there, or read its instructio
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ChunkRecord, Receipt, StateRecord, ToolCallRecord, TurnStartRecord
 from pilotfish.engine.live import Live
 from pilotfish.engine.ports import Told
-from pilotfish.errors import BadRequest, PilotfishError, StorageError
+from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.lsp import commands, views
 from pilotfish.lsp.arrivals import Arrivals
 from pilotfish.lsp.client import Client
@@ -284,10 +285,12 @@ class Plain:
         return str(self._handlers.roots[0]) if self._handlers.roots else None
 
     async def _session(self, *, new: bool = False) -> str:
-        """The session that goes on in this folder."""
+        """The session that goes on in this folder, or a new one where there is none any more."""
         folder = self._folder()
-        if new or folder not in self._current:
-            self._current[folder] = (await self._live.new(folder)).id
+        if not new and folder in self._current:
+            with contextlib.suppress(UnknownSession):  # another window has deleted it
+                return (await self._live.session(self._current[folder])).id
+        self._current[folder] = (await self._live.new(folder)).id
         return self._current[folder]
 
 

@@ -46,7 +46,8 @@ class Prompts:
             if typed.name in own:
                 blocks[0] = wire.TextBlock(text=own[typed.name].expand(typed.arguments))
             elif (command := COMMANDS.get(typed.name)) is not None:
-                in_line()  # a command is in no line, and may take as long as a model does
+                if typed.name not in BEGIN_A_TURN:
+                    in_line()  # a command is in no line, and may take as long as a model does
                 try:
                     answer = await _unless(cancelled, command(self, params.session_id, typed.arguments))
                 except TurnError as problem:  # a provider that fails is no error of JSON-RPC
@@ -134,6 +135,9 @@ COMMANDS: Mapping[str, Command] = {
     "plan": Prompts.say_plan,
 }
 """name → what it does: an answer, or the prompt to go on with"""
+
+BEGIN_A_TURN = frozenset({"plan"})
+"""what is sent behind one of these means its turn"""
 
 
 def undone_words(done: wire.UndoResult, verb: str) -> str:
