@@ -322,6 +322,14 @@ async def test_the_demo_comes_first_and_those_without_a_key_say_why() -> None:
     assert KEY not in repr(found)
 
 
+@pytest.mark.parametrize("prefix", ["openai", "openai-chat", "openai-responses"])
+async def test_a_model_that_is_set_needs_its_providers_key(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    name = f"{prefix}:of-my-own"
+    assert not (await listed(Settings(model=name), {}))[name].available
+    assert (await listed(Settings(model=name), {"openai": KEY}))[name].available
+
+
 async def test_newest_first_and_nothing_that_cannot_be_an_agent() -> None:
     names = [model.label for model in await models.available(Settings(), {"openai": KEY}) if model.provider == "OpenAI"]
     assert names[0].startswith("gpt-6.1")

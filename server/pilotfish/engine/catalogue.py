@@ -20,9 +20,11 @@ from pydantic_ai.models import known_model_names
 from pilotfish.engine.abilities import NOTHING, THE_ONE, told_beside, told_in
 from pilotfish.engine.http import certificates
 from pilotfish.engine.providers import (
+    BY_PREFIX,
     KNOWN,
     LOCAL,
     OPENAI_PREFIXES,
+    SAME_KEY,
     KnownProvider,
     LocalServer,
     can_be_sent,
@@ -107,7 +109,7 @@ def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) ->
     if settings.model in listed:
         return
     prefix = split(settings.model)[0] or "openai-compatible"
-    needs = next((known for known in KNOWN if known.prefix == prefix.removesuffix("-chat")), None)
+    needs = BY_PREFIX.get(SAME_KEY.get(prefix, prefix))
     why = _missing(needs, key_for(prefix, secrets), needed=settings.base_url is None)
     yield Available(
         id=settings.model,
