@@ -111,6 +111,17 @@ async def test_a_look_that_is_cancelled_while_it_mends_is_over_when_all_is_writt
         await running
 
 
+async def test_who_mends_a_session_and_who_looks_at_it_afterwards_see_the_same(tmp_path: Path) -> None:
+    async with rig(tmp_path, SLOW) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        await running_call(turn)
+        after = await crashed(turn, tmp_path)
+        async with beside(turn, after) as mends, beside(turn, after) as looks:
+            assert await mends.load(turn.session_id) == await looks.load(turn.session_id)
+        await turn.live.cancel(turn.session_id)
+        await running
+
+
 # ---- a question that a crash left open ------------------------------------------------------------------------------
 
 

@@ -86,7 +86,7 @@ class Conversation:
 
     async def open(self, *, forked: bool = False) -> bool:
         """Read it, when it is new to us or another process has written to it; mend what a crash left, or a fork in the
-        middle of a turn. True: it was read again."""
+        middle of a turn. True: it is not what it was."""
         heads, known = await self._ledger.heads(self._id), self._journal is not None
         # Behind our own journal the ledger may well be: records are on their way. Only another process gets ahead.
         if self._journal is not None and heads.n <= self._journal.n and self.elsewhere is None:
@@ -94,7 +94,7 @@ class Conversation:
         # Meanwhile others ask for the session: until all is known, they see what was known before.
         while not await self._read(heads, forked=forked):
             heads = await self._ledger.heads(self._id)
-        return known
+        return known or self._speaking().n > heads.n
 
     async def _read(self, heads: Heads, *, forked: bool) -> bool:
         """False: another process wrote on while we read."""
