@@ -350,3 +350,32 @@ class _Run:
             raise UserError("the agent run has ended")
         self._given += content
         return "id"
+
+
+# ---- undoing --------------------------------------------------------------------------------------------------------
+
+
+async def test_an_undo_that_is_cancelled_is_done_whole_and_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with rig(tmp_path, call("write_file", path="a.txt", content="x\n"), say("written")) as turn:
+        await turn.prompt("write")
+        workspace = turn.live._sessions[turn.session_id].workspace
+        undo, begun, goes_on = workspace.undo, asyncio.Event(), asyncio.Event()
+
+        async def slowly(*arguments: Any, **options: Any) -> Any:
+            done = await undo(*arguments, **options)
+            begun.set()
+            await goes_on.wait()
+            return done
+
+        monkeypatch.setattr(workspace, "undo", slowly)
+        undoing = asyncio.create_task(turn.live.undo(turn.session_id))
+        await begun.wait()
+        undoing.cancel()
+        asyncio.get_running_loop().call_later(0.05, goes_on.set)
+        await asyncio.wait((undoing,))
+        assert undoing.cancelled()
+        assert not (turn.root / "a.txt").exists()
+        await turn.live.redo(turn.session_id)
+        assert (turn.root / "a.txt").read_text("utf-8") == "x\n"

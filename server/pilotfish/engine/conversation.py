@@ -246,9 +246,9 @@ class Conversation:
             keep_from=keep_from,
         )
         self.emit(record)
-        await self.settled()
         self.history[:] = get_messages_for_llm([*records, record])
         self._fill.note(record)
+        await self.settled()
         return True
 
     async def _records(self) -> list[Record]:

@@ -23,7 +23,7 @@ from pilotfish.engine.line import Waiting, WhenBusy
 from pilotfish.engine.memory import Leftovers, resident_bytes
 from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, Face, Question, Session
-from pilotfish.engine.session import LiveSession
+from pilotfish.engine.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.surroundings import Surroundings
 from pilotfish.engine.undo import Reverted, revert
 from pilotfish.errors import BadRequest, UnknownCall, UnknownSession
@@ -142,7 +142,7 @@ class Live(Surroundings):
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
-        hold = await self.ledger.hold(session_id)  # before anything of it is ended
+        hold = await self.ledger.hold(session_id, patience=LOOK_SECONDS)  # before anything of it is ended
         try:
             await session.aclose()
             await self.catalog.delete(session_id)
@@ -234,12 +234,22 @@ class Live(Surroundings):
         raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
 
     async def undo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
-        async with (session := await self._open(session_id)).between_turns():
-            return await revert(self.ledger, session, turn_id, "undo", dry_run=dry_run)
+        return await self._revert(session_id, turn_id, "undo", dry_run=dry_run)
 
     async def redo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
-        async with (session := await self._open(session_id)).between_turns():
-            return await revert(self.ledger, session, turn_id, "redo", dry_run=dry_run)
+        return await self._revert(session_id, turn_id, "redo", dry_run=dry_run)
+
+    async def _revert(
+        self, session_id: str, turn_id: str | None, direction: Literal["undo", "redo"], *, dry_run: bool
+    ) -> Reverted:
+        session = await self._open(session_id)
+        async with session.between_turns():
+            reverting = asyncio.ensure_future(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
+            try:
+                return await asyncio.shield(reverting)
+            except asyncio.CancelledError:
+                await asyncio.wait((reverting,))  # files are put back all or none, and it is recorded
+                raise
 
     async def compact(self, session_id: str) -> bool | None:
         """Summarise the older part of a conversation. False: there is nothing to summarise. None: it was stopped."""
