@@ -6,14 +6,16 @@ over. The seed is printed; `PILOTFISH_SEED` repeats it, `PILOTFISH_CYCLES` sets 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from pathlib import Path
 
 import pytest
 from tests.chaos.world import World, world
-from tests.support.client import spawn
+from tests.support.client import Client, connect, spawn
 from tests.support.provider import Call, Reply, Text, calls, say
+from tests.support.served import served
 
 CYCLES = int(os.environ.get("PILOTFISH_CYCLES", "1000" if os.environ.get("PILOTFISH_LONG") else "6"))
 SEED = int(os.environ.get("PILOTFISH_SEED", str(random.randrange(1 << 30))))
@@ -62,3 +64,31 @@ def work(it: World, marks: list[str]) -> Reply:
         case _:
             path = f"made{it.dice.randrange(3)}.txt"
             return calls(Call("write_file", {"path": path, "content": f"made {it.dice.random()}\n"}))
+
+
+async def test_a_turn_killed_while_two_windows_watch_is_ended_once_and_each_sees_it(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    async with connect(folder) as one, connect(folder) as two:
+        async with served(folder) as rig:
+            session = await rig.client.new_session(mode="auto")
+            running = rig.client.begin(session, rig.script("long", calls(Call("bash", {"command": "sleep 600"}))))
+            running.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
+            calls_of = rig.client.laws.calls[session]
+            await rig.client.until(lambda: any(call.status == "in_progress" for call in calls_of.values()))
+            for window in (one, two):
+                seen = await window.load(session)
+                assert (seen.session.elsewhere, [item.kind for item in seen.items]) == (True, ["prompt", "tool_call"])
+            rig.client.process.kill()
+            await asyncio.wait_for(rig.client.process.wait(), 60)
+        await asyncio.gather(*(until_ended(window, session) for window in (one, two)))
+        seen, same = await one.load(session), await two.load(session)
+        assert seen == same
+        assert [item.kind for item in seen.items] == ["prompt", "tool_call", "turn_end"]
+        ended = [update for window in (one, two) for update in window.updates if update.update.kind == "turn_ended"]
+        assert [(end.session_id, end.seq) for end in ended] == [(session, seen.last_seq)]
+
+
+async def until_ended(window: Client, session: str) -> None:
+    while (await window.load(session)).session.busy:
+        await asyncio.sleep(0.01)
