@@ -150,6 +150,12 @@ async def test_the_demo_needs_nothing() -> None:
         ),
         ("nope:x", "The model nope:… is not known.", "A model is written provider:name", "configuration"),
         ("ollama:", "The model ollama: is not known.", "A model is written provider:name", "configuration"),
+        (
+            "openai-compatible:x",
+            "The model openai-compatible:x is one of a server whose address is not set.",
+            "Set baseUrl (in the environment PILOTFISH_BASE_URL)",
+            "configuration",
+        ),
         ("openai:gpt-5", "No API key for OpenAI.", "Set OPENAI_API_KEY in the environment", "authentication"),
         ("anthropic:x", "No API key for Anthropic.", "Set ANTHROPIC_API_KEY in the environment", "authentication"),
         ("groq:x", "The model groq:x needs a package that is not installed: groq.", "pip install", "configuration"),
@@ -168,7 +174,7 @@ async def test_what_is_missing_is_said_with_a_remedy(
 
 
 async def test_an_address_that_is_none_is_refused_without_its_password() -> None:
-    with pytest.raises(TurnError, match="baseUrl is not an address: ftp://host") as caught:
+    with pytest.raises(TurnError, match=r"baseUrl is not an address: ftp://host\.$") as caught:
         models.resolve("m", Settings(model="m", base_url="ftp://me:pass@host"), {})
     assert "pass" not in str(caught.value)
 
@@ -542,7 +548,7 @@ async def test_a_server_that_is_not_there_is_a_matter_of_the_network() -> None:
     with pytest.raises(library.ModelConnectionError) as caught:
         await ask(models.resolve("m", settings, {}))
     found = models.failure(caught.value)
-    assert (str(found), found.kind) == ("The provider could not be reached.", "network")
+    assert (str(found), found.kind) == ("The provider at 127.0.0.1:9 could not be reached.", "network")
 
 
 def test_a_turn_error_is_itself_and_a_bug_is_not_shown() -> None:

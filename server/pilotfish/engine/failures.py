@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Mapping
@@ -174,7 +175,7 @@ def _network(error: Exception) -> TurnError:
     if refused or getattr(error, "phase", None) in ("connect", "pool"):
         return _turn_error(
             "network",
-            "The provider could not be reached.",
+            f"The provider{_place(error)} could not be reached.",
             "Check the network, proxy and baseUrl. If the model runs on this machine, check that its server is up.",
         )
     return _turn_error(
@@ -182,6 +183,15 @@ def _network(error: Exception) -> TurnError:
         "The connection to the provider broke in the middle of the answer.",
         "Send the prompt again.",
     )
+
+
+def _place(error: Exception) -> str:
+    """Where a request was to go: the host is never a secret, and often the mistake."""
+    for cause in _causes(error):
+        if isinstance(cause, httpx2.RequestError):
+            with contextlib.suppress(RuntimeError):  # it was given no request
+                return f" at {cause.request.url.netloc.decode('ascii', 'replace')}"
+    return ""
 
 
 def _other_status(error: library.ModelHTTPError) -> TurnError:

@@ -200,7 +200,7 @@ def _compatible(
         raise _unknown(f"{prefix}:{name}" if prefix else name)
     if not address.startswith(("http://", "https://")):
         raise TurnError(
-            f"baseUrl is not an address: {redact(address)}",
+            f"baseUrl is not an address: {redact(address)}.",
             remedy="Set baseUrl to an address such as http://127.0.0.1:11434/v1.",
             kind="configuration",
         )
@@ -321,6 +321,12 @@ def _not_configured(prefix: str, error: library.UserError) -> TurnError:
 
 
 def _unknown(model: str) -> TurnError:
+    if model.startswith("openai-compatible:") and model.partition(":")[2].strip():
+        return TurnError(
+            f"The model {model} is one of a server whose address is not set.",
+            remedy="Set baseUrl (in the environment PILOTFISH_BASE_URL) to it, such as http://127.0.0.1:8000/v1.",
+            kind="configuration",
+        )
     names = [name for name in known_model_names() if not name.startswith("gateway/")]
     same = sorted((name for name in names if name.partition(":")[2] == model), key=len)
     close = same or get_close_matches(model, names, 1, 0.7)
