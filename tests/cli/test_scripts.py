@@ -215,6 +215,12 @@ async def test_version_help_and_completion(tmp_path: Path) -> None:
     assert code == 0
     for command in ("serve", "acp", "run", "chat", "demo", "doctor", "audit", "sessions", "policy"):
         assert f" {command} " in out
+    assert "bool" not in out  # a flag takes no value
+    assert "..." not in out.partition("Commands:")[2]  # what a command is for is said to its end
+    code, out, _ = await piped(tmp_path, "run", "--help")
+    assert (code, out.splitlines()[0].lower()) == (0, "usage: pilotfish run [options] [prompt]...")
+    code, out, _ = await piped(tmp_path, "policy", "check", "--help")
+    assert '{"tool": "bash", "args": {"command": "git status"}}' in out
     asked = {"_PILOTFISH_COMPLETE": "complete_bash", "COMP_WORDS": "pilotfish ses", "COMP_CWORD": "1"}
     code, out, _ = await piped(tmp_path, env=asked)
     assert (code, out.split()) == (0, ["sessions"])

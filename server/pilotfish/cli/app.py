@@ -21,6 +21,7 @@ app = typer.Typer(
     help="An AI coding agent that lives where a language server lives.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its boxes name the type of a flag, as if a flag took a value
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 sessions_app = typer.Typer(help="Look at, search, export, import and delete sessions.", no_args_is_help=True)
@@ -82,7 +83,7 @@ def options(
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def serve() -> int:
-    """Serve an editor over stdio (what a language server client starts)."""
+    """Serve an editor over stdio, as a language server."""
     from pilotfish.lsp.boot import main
 
     return main()
@@ -90,7 +91,7 @@ def serve() -> int:
 
 @app.command()
 def acp() -> int:
-    """Serve an editor that speaks the Agent Client Protocol, over stdio."""
+    """Serve an editor that speaks ACP, the Agent Client Protocol."""
     from pilotfish.acp.server import main
 
     return main()
@@ -100,7 +101,7 @@ def acp() -> int:
 def run_prompt(
     prompt: Annotated[
         list[str] | None,
-        typer.Argument(help="What to do. What is piped in is added to it; `-` waits for it.", metavar="[PROMPT]..."),
+        typer.Argument(help="What to do. What is piped in is added to it; `-` waits for it."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every update as one line of JSON.")] = False,
     model: ModelOption = None,
@@ -143,7 +144,7 @@ def demo(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer the questions by itself.")] = False,
     wire: Annotated[bool, typer.Option("--wire", help="Print the JSON-RPC messages too.")] = False,
 ) -> int:
-    """Play a real turn on a sample workspace: no key needed, nothing leaves the machine."""
+    """Play a real turn on a sample workspace. No key is needed, and nothing leaves the machine."""
     from pilotfish.cli.demo import play
 
     return _finish(play(yes=yes or not sys.stdin.isatty(), wire=wire))
@@ -151,7 +152,7 @@ def demo(
 
 @app.command()
 def doctor() -> int:
-    """Check what Pilotfish needs on this machine, with a remedy for each thing that is missing."""
+    """Check what Pilotfish needs on this machine. There is a remedy for each thing that is missing."""
     from pilotfish.cli.doctor import examine
 
     return _finish(examine())
@@ -162,7 +163,7 @@ def audit(
     session: SessionArgument,
     verify: Annotated[bool, typer.Option("--verify", help="Check the hash chain.")] = False,
 ) -> int:
-    """Print every decision that was taken in a session: by whom, for what, when."""
+    """Print every decision that was taken in a session. By whom, for what, and when."""
     from pilotfish.cli.sessions import print_audit
 
     return _finish(print_audit(session, verify=verify))
@@ -170,9 +171,16 @@ def audit(
 
 @policy_app.command(name="check")
 def policy_check() -> int:
-    """Read calls as JSON lines, run nothing, print the verdict on each."""
+    """Read calls as JSON lines, run nothing, print the verdict on each.
+
+    A call is {"tool": "bash", "args": {"command": "git status"}}. It may also have mode, root, cwd, trusted and rules.
+    """
     from pilotfish.engine.policy_check import main
 
+    if sys.stdin.isatty():
+        typer.echo(
+            'One call a line, such as {"tool": "bash", "args": {"command": "git status"}}; Ctrl-D ends.', err=True
+        )
     return main(sys.stdin, sys.stdout)
 
 
