@@ -110,6 +110,8 @@ async def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) ->
         (("run",), "<&-", 2, ""),
         (("chat", "--trust"), "</dev/null", 0, ""),
         (("chat", "--trust"), "<prompts", 0, "yes\n"),
+        (("acp",), "<prompts", 1, ""),
+        (("acp",), "</dev/null >answers", 1, ""),
         (("sessions", "import", "."), "<&-", 2, ""),
         (("sessions", "import", "/bin/sh"), "<&-", 1, ""),
     ],

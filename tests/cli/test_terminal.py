@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from tests.support.provider import Answer, Gate, Provider, Text, call, say, serve
 from tests.support.provider_script import Reply
 from tests.support.terminal import Terminal, terminal, work_folder
@@ -236,3 +237,18 @@ async def test_a_model_that_fails_does_not_end_the_conversation(tmp_path: Path) 
         await screen.sees("\n› ")
         screen.press("/exit\n")
         assert await screen.end() == 0
+
+
+@pytest.mark.parametrize("command", ["serve", "acp"])
+async def test_who_starts_a_server_by_hand_is_told_what_it_waits_for(tmp_path: Path, command: str) -> None:
+    async with terminal(tmp_path, command) as shown:
+        await shown.sees("waits for an editor")
+        await shown.sees("pilotfish chat")
+
+
+async def test_who_starts_a_server_by_hand_may_leave_it(tmp_path: Path) -> None:
+    async with terminal(tmp_path, "serve") as shown:
+        await shown.sees("pilotfish chat")
+        shown.press("\x03")
+        assert await shown.end() == 130
+    assert "Traceback" not in shown.shown

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +33,10 @@ MAX_WAITING = 64  # updates the client may lag behind before chunks are joined
 
 def main() -> int:
     """Serve until the client goes."""
+    if any(stat.S_ISREG(os.fstat(stream).st_mode) for stream in (0, 1)):
+        raise PilotfishError("pilotfish acp speaks with an editor over pipes; its input or output is a file.")
+    if sys.stdin.isatty():
+        sys.stderr.write("pilotfish acp waits for an editor to speak to it. To talk to it yourself: pilotfish chat\n")
     start_logging(log_path())
     asyncio.run(_serve())
     return 0

@@ -29,7 +29,12 @@ _SERVER_IS_DOWN = "the server is shutting down"
 def main() -> int:
     """Serve on stdin and stdout until the client is done; the process's exit code."""
     source, sink = _own_stdio()
-    return Boot(Feed(source, quick_loads), sink).run()
+    if os.isatty(source):
+        sys.stderr.write("pilotfish serve waits for an editor to speak to it. To talk to it yourself: pilotfish chat\n")
+    try:
+        return Boot(Feed(source, quick_loads), sink).run()
+    except KeyboardInterrupt:  # before the server is up; then it is a signal like others
+        return 130
 
 
 class Boot:
