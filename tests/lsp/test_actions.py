@@ -75,6 +75,15 @@ async def test_a_problem_can_be_fixed_with_everything_that_is_known_of_it():
     assert (around.uri, around.range.start.line, around.range.end.line, around.text) == (URI, 10, 31, None)
 
 
+@pytest.mark.parametrize(("text", "end"), [("{\n  3\n}\n", (3, 0)), ("{\n  3\n}", (2, 1))])
+async def test_what_is_around_a_problem_ends_with_the_document(text: str, end: tuple[int, int]):
+    (fix,) = await offered(standard(text=text), asked((1, 2), (1, 2), diagnostics=[PROBLEM]))
+    around = wire.ChatDraft.model_validate(fix["command"]["arguments"][0]).prompt[-1]
+    assert isinstance(around, wire.ResourceBlock)
+    assert around.range is not None
+    assert (around.range.start.line, around.range.end.line, around.range.end.character) == (0, *end)
+
+
 async def test_all_problems_of_a_range_are_fixed_together():
     (fix,) = await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM, PROBLEM, PROBLEM]))
     assert fix["title"] == "Fix 3 problems with Pilotfish"

@@ -17,7 +17,7 @@ from pilotfish.lsp import commands
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.attached import resource, selected
 from pilotfish.lsp.client import Client
-from pilotfish.lsp.documents import Documents
+from pilotfish.lsp.documents import Document, Documents, Place
 from pilotfish.lsp.framing import as_object, as_objects
 from pilotfish.lsp.params import read
 from pilotfish.protocol import wire
@@ -141,7 +141,7 @@ class Actions:
                 for problem in as_objects(data.get("diagnostics"))
             ]
             words = "Fix this problem." if len(problems) == 1 else f"Fix these {len(problems)} problems."
-            return [wire.TextBlock(text=words), *problems, resource(uri, _wider(where), document)], True
+            return [wire.TextBlock(text=words), *problems, resource(uri, _wider(where, document), document)], True
         offer = self._offers().get(do)
         if offer is None:
             raise BadRequest(f"there is no action {do!r}", field="data")
@@ -166,10 +166,14 @@ def _word(kind: types.CodeActionKind | str) -> str:
     return kind.value if isinstance(kind, types.CodeActionKind) else kind
 
 
-def _wider(where: wire.Range) -> wire.Range:
+def _wider(where: wire.Range, document: Document | None) -> wire.Range:
+    """The lines around too, as far as there are any: a person is shown where they end."""
+    end = Place(where.end.line + AROUND + 1, 0)
+    if document is not None:
+        end = document.text.place(document.text.offset(end))
     return wire.Range(
         start=wire.Position(line=max(0, where.start.line - AROUND), character=0),
-        end=wire.Position(line=where.end.line + AROUND + 1, character=0),
+        end=wire.Position(line=end.line, character=end.character),
     )
 
 
