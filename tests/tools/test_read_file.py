@@ -109,6 +109,9 @@ async def test_a_file_too_big_to_be_edited_is_read_in_windows(at: Bench, monkeyp
     )
     with pytest.raises(ToolError, match="x has no line 2000"):
         await at.run(TOOL, path="x", offset=2000)
+    (root(at) / "disk.img").write_bytes(bytes(5000))
+    with pytest.raises(Refused, match=r"^disk.img is not text \(5,000 bytes\)"):
+        await at.run(TOOL, path="disk.img")
 
 
 async def test_a_path_that_leads_elsewhere_since_it_was_judged_is_refused(at: Bench) -> None:

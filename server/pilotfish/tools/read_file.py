@@ -10,7 +10,7 @@ from pilotfish.core.messages import Category, Location
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
 from pilotfish.workspace.disk import TooBig
-from pilotfish.workspace.text import Form
+from pilotfish.workspace.text import SAMPLE, Binary, Form, decode
 from pilotfish.workspace.view import View
 
 DEFAULT_LINES = 2000
@@ -53,6 +53,10 @@ async def _big(context: Context, path: Path, args: ReadFileArgs) -> Result:
     window = await context.workspace.read_window(path, args.offset, args.limit)
     if not window.lines:
         raise ToolError(f"{args.path} has no line {args.offset}")
+    try:
+        decode(b"\n".join(window.lines)[:SAMPLE])
+    except Binary:
+        raise Binary(f"{args.path} is not text ({window.size:,} bytes); a command can look at it") from None
     lines = [line.decode("utf-8", "replace") for line in window.lines]
     shown, count = _window(lines, args.offset, args.limit, context.max_output - ROOM_FOR_WORDS)
     last = args.offset + count - 1
