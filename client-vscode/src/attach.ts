@@ -2,6 +2,7 @@
 
 import * as vscode from 'vscode';
 import { type Chip, MAX_IMAGE } from '../webview/messages.ts';
+import { lineSpan } from '../webview/words.ts';
 import { rangeOf } from './editor.ts';
 import type { ContentBlock } from './protocol.gen.ts';
 
@@ -9,7 +10,7 @@ import type { ContentBlock } from './protocol.gen.ts';
 export function selectionChip(editor: vscode.TextEditor | undefined): Chip | undefined {
   if (!editor || editor.selection.isEmpty) return undefined;
   const { document, selection } = editor;
-  const lines = `${selection.start.line + 1}–${selection.end.line + 1}`;
+  const lines = lineSpan(selection);
   const name = vscode.workspace.asRelativePath(document.uri);
   const text = document.uri.scheme === 'file' ? {} : { text: document.getText(selection) };
   return {
@@ -80,7 +81,7 @@ function blockChip(block: ContentBlock, index: number): Chip {
   switch (block.type) {
     case 'resource': {
       const name = vscode.workspace.asRelativePath(vscode.Uri.parse(block.uri));
-      const lines = block.range ? `:${block.range.start.line + 1}–${block.range.end.line + 1}` : '';
+      const lines = block.range ? `:${lineSpan(block.range)}` : '';
       return {
         id: `${block.uri}${lines}`,
         label: `${name.split('/').at(-1)}${lines}`,

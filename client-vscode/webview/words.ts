@@ -1,6 +1,6 @@
 /** Numbers, times, paths and statuses as a person reads them. */
 
-import type { CallStatus, ContentBlock, Mode, ToolCall } from '../src/protocol.gen.ts';
+import type { CallStatus, ContentBlock, Mode, Range, ToolCall } from '../src/protocol.gen.ts';
 import { l10n } from './l10n.ts';
 import type { Said } from './state.ts';
 
@@ -158,6 +158,12 @@ const TRICKS =
 /** A text with every character that could hide or reorder it written out, e.g. `\u{202e}`. */
 export function escaped(text: string): string {
   return text.replace(TRICKS, (mark) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`);
+}
+
+/** The lines of a range, counted from 1. One that ends before the first character of a line does not hold that line. */
+export function lineSpan({ start, end }: Range): string {
+  const last = end.character === 0 && end.line > start.line ? end.line : end.line + 1;
+  return last === start.line + 1 ? `${last}` : `${start.line + 1}–${last}`;
 }
 
 /** A reason as a sentence; a name at its beginning (`rm is not known …`) keeps its letters. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { notificationFor } from '../../src/notifications.ts';
 import { accept, offerCommands, offerMentions, triggerAt } from '../../webview/complete.ts';
 import { diffOf, parseUnified } from '../../webview/diffs.ts';
-import { count, duration, escaped, relative, sentence } from '../../webview/words.ts';
+import { count, duration, escaped, lineSpan, relative, sentence } from '../../webview/words.ts';
 import { COMMAND_APPROVAL, EDIT_APPROVAL } from '../harness/scenes.ts';
 
 describe('words', () => {
@@ -12,6 +12,19 @@ describe('words', () => {
 
   it('counts', () => {
     expect([999, 1000, 18_149, 130_000, 2_500_000].map(count)).toEqual(['999', '1k', '18.1k', '130k', '2.5M']);
+  });
+
+  it('lines of a selection, as the editor counts them', () => {
+    const span = (start: [number, number], end: [number, number]) =>
+      lineSpan({
+        start: { line: start[0], character: start[1] },
+        end: { line: end[0], character: end[1] },
+      });
+    expect(span([6, 0], [8, 4])).toBe('7–9');
+    expect(span([6, 0], [8, 0])).toBe('7–8');
+    expect(span([6, 2], [7, 0])).toBe('7');
+    expect(span([6, 2], [6, 9])).toBe('7');
+    expect(span([6, 0], [6, 0])).toBe('7');
   });
 
   it('characters that hide or reorder are written out (17)', () => {

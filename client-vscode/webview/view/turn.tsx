@@ -10,7 +10,7 @@ import { kindOf } from '../reduce.ts';
 import type { Row } from '../rows.ts';
 import type { Entry, Pending, Prose, State, Turn } from '../state.ts';
 import { newId, post, state as store } from '../store.ts';
-import { basename, count, duration, promptText } from '../words.ts';
+import { basename, count, duration, lineSpan, promptText } from '../words.ts';
 import { ApprovalCard, isComposing } from './approval.tsx';
 import { CallRow, LookupsRow } from './call.tsx';
 import { TurnEndRow } from './end.tsx';
@@ -353,7 +353,7 @@ function PromptBlock({ block, first }: { block: ContentBlock; first: boolean }) 
       );
     case 'resource': {
       const from = block.range?.start.line;
-      const lines = block.range ? `:${block.range.start.line + 1}–${block.range.end.line + 1}` : '';
+      const lines = block.range ? `:${lineSpan(block.range)}` : '';
       return (
         <button
           type="button"
