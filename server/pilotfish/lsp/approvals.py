@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import difflib
 import logging
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_OPENS_WITH_WORD = re.compile(r"(?:it|this|the|an?|no|not)\b")
 TITLE_CHARS = 120
 """a message with buttons must be read at a glance"""
 LABEL_CHARS = 80
@@ -192,8 +194,14 @@ class Approvals:
 
 def title(question: Question) -> str:
     """The question in one line: what, and why it is asked."""
-    words = _visible(f"{question.call.title}? {question.reason}")
+    words = _visible(f"{question.call.title}? {_sentence(question.reason)}")
     return words if len(words) <= TITLE_CHARS else words[: TITLE_CHARS - 1] + "…"
+
+
+def _sentence(reason: str) -> str:
+    """A reason as a sentence; a name at its beginning (`rm is not known …`) keeps its letters."""
+    opened = reason[:1].upper() + reason[1:] if _OPENS_WITH_WORD.match(reason) else reason
+    return opened if not opened or opened[-1] in ".!?…:" else f"{opened}."
 
 
 def label(option: Option) -> str:
