@@ -148,6 +148,19 @@ bareView('cards', (bare) => {
     assert.deepEqual((await posted(page, 'answer'))[0]?.args, { command: 'npm test' });
   });
 
+  test('Never allow shows its rule first, and sends what was written', async () => {
+    const { page } = bare;
+    await bare.open(COMMAND);
+    await bare.card();
+    await button('Deny…').click();
+    await page.getByText('Never allow keeps a rule: Never npm test').waitFor();
+    await page.keyboard.type('Run only one test.');
+    await button('Never allow').click();
+    assert.deepEqual(await posted(page, 'answer'), [
+      { type: 'answer', approvalId: 'a2', optionId: 'reject_always', feedback: 'Run only one test.' },
+    ]);
+  });
+
   test('Deny… sends what was written, and Esc goes back undecided', async () => {
     const { page } = bare;
     await bare.open(WAITING);

@@ -96,9 +96,8 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
           {panel === 'deny' && (
             <Deny
               onBack={() => setPanel('none')}
-              onDeny={(feedback) => say('reject', feedback ? { feedback } : {})}
+              onDeny={(optionId, feedback) => say(optionId, feedback ? { feedback } : {})}
               never={option('reject_always')}
-              onNever={() => say('reject_always')}
             />
           )}
           {panel === 'always' && always && (
@@ -273,15 +272,15 @@ function PreviewBox({
 
 interface DenyProps {
   onBack: () => void;
-  onDeny: (feedback: string) => void;
+  onDeny: (optionId: 'reject' | 'reject_always', feedback: string) => void;
   never: ApprovalOption | undefined;
-  onNever: () => void;
 }
 
-function Deny({ onBack, onDeny, never, onNever }: DenyProps) {
+function Deny({ onBack, onDeny, never }: DenyProps) {
   const box = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => box.current?.focus(), []);
-  const deny = () => onDeny(box.current?.value.trim() ?? '');
+  const words = () => box.current?.value.trim() ?? '';
+  const deny = () => onDeny('reject', words());
   return (
     <div class="card-panel">
       <textarea
@@ -303,15 +302,12 @@ function Deny({ onBack, onDeny, never, onNever }: DenyProps) {
         <Button kind="primary" onPress={deny}>
           {l10n.t('Deny')}
         </Button>
-        {never && (
-          <Button onPress={onNever} {...(never.rule && { title: never.rule })}>
-            {l10n.t('Never allow')}
-          </Button>
-        )}
+        {never && <Button onPress={() => onDeny('reject_always', words())}>{l10n.t('Never allow')}</Button>}
         <Button kind="link" onPress={onBack}>
           {l10n.t('Back')}
         </Button>
       </div>
+      {never?.rule && <p class="note">{l10n.t('Never allow keeps a rule: {0}', escaped(never.rule))}</p>}
     </div>
   );
 }
