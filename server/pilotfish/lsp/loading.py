@@ -91,6 +91,7 @@ class Loader:
         self._loading: asyncio.Task[Engine] | None = None
         self._warming: asyncio.Future[None] | None = None
         self._settling: asyncio.Task[None] | None = None
+        self._showing: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[Engine]:
         """Begin to load, or begin again."""
@@ -119,15 +120,20 @@ class Loader:
         try:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(asyncio.shield(loading), PATIENCE)
-            progress = self._parts.progresses.start("Pilotfish is starting")
-            try:
-                return await asyncio.shield(loading)
-            finally:
-                await self._parts.progresses.finish(progress, "ready")
+            if self._showing is None:
+                self._showing = asyncio.get_running_loop().create_task(self._show(loading))
+            return await asyncio.shield(loading)
         except PilotfishError:
             raise
         except Exception as error:
             raise StorageError(_BROKEN, remedy=_REMEDY) from error
+
+    async def _show(self, loading: asyncio.Task[Engine]) -> None:
+        """Once, however many wait."""
+        progress = self._parts.progresses.start("Pilotfish is starting")
+        await asyncio.wait((loading,))
+        await self._parts.progresses.finish(progress, "ready" if self.now() else "failed")
+        self._showing = None
 
     async def engine_unless(self, cancelled: asyncio.Event) -> Engine | None:
         """The engine; None when the request is cancelled first."""
