@@ -53,7 +53,7 @@ def test_sound_histories_survive_the_notation_but_for_arguments(history: tuple[C
 def test_random_histories_are_of_every_kind() -> None:
     kinds: set[str] = set()
 
-    @settings(max_examples=300, deadline=None, database=None)
+    @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
     @given(broken_histories)
     def collect(history: tuple[CanonicalMessage, ...]) -> None:
         kinds.update(type(part).__name__ for message in history for part in message.parts)
