@@ -132,8 +132,9 @@ class Holds:
                     raise SessionBusy(_busy(path))
                 if _is_at(fd, path):
                     with contextlib.suppress(OSError):  # a full disk: it is locked all the same
-                        os.ftruncate(fd, 0)
-                        os.write(fd, orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label}))
+                        said = orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label})
+                        # Not emptied first: ext4 writes a file that was emptied to the disk when it is closed.
+                        os.ftruncate(fd, os.write(fd, said))
                     return fd
             except BaseException:
                 os.close(fd)
