@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -14,16 +16,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.store.makers import Pen, call, chunk, opened, said, session, start
+from tests.store.makers import Pen, call, chunk, end, opened, said, session, start
 
 from pilotfish.core.messages import CallResult
-from pilotfish.core.records import ChunkRecord, MessageRecord, Record, ToolCallRecord
-from pilotfish.errors import SessionBusy
+from pilotfish.core.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
+from pilotfish.errors import SessionBusy, StorageError
 from pilotfish.store import quick, writer
-from pilotfish.store.bodies import encode, is_small
+from pilotfish.store.bodies import MOST_AT_ONCE, encode, is_small
 from pilotfish.store.jobs import Job, commit
 from pilotfish.store.lane import Lane
-from pilotfish.store.ledger import Hold
+from pilotfish.store.ledger import Hold, Ledger
 
 
 async def test_a_small_record_is_written_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -35,8 +37,86 @@ async def test_a_small_record_is_written_when_append_returns(tmp_path: Path, mon
         assert ledger.append("s", pen(chunk("x"), call())).done()
         with sqlite3.connect(tmp_path / "sessions.db") as other:
             assert other.execute("SELECT count(*) FROM chunks").fetchall() == [(1,)]
-        assert not ledger.append("s", pen(said("words that are searched for"))).done()
+        assert ledger.append("s", pen(said("words that are searched for"))).done()
+        assert not ledger.append("s", pen(said("more words " * 1000))).done()
         assert not ledger.append("s", pen(chunk("behind it"))).done()
+
+
+async def test_what_a_person_said_is_written_at_once_and_acknowledged_when_it_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen, goes_on, synced = Pen(), threading.Event(), list[int]()
+        fsync = os.fsync
+
+        def slow(descriptor: int) -> None:
+            goes_on.wait(10)
+            synced.append(os.fstat(descriptor).st_ino)
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", slow)
+        append = ledger.append("s", pen(start()))
+        with sqlite3.connect(tmp_path / "sessions.db") as other:
+            assert other.execute("SELECT type FROM records").fetchall() == [("turn_start",)]
+        await asyncio.sleep(0.05)
+        assert not append.done()
+        goes_on.set()
+        await append
+        assert synced[-1] == (tmp_path / "sessions.db-wal").stat().st_ino
+        assert await _syncs(ledger, pen(chunk("x")), synced) == 0
+        assert await _syncs(ledger, pen(start()), synced) == 1
+
+
+async def _syncs(ledger: Ledger, entries: Sequence[Entry], synced: list[int]) -> int:
+    before = len(synced)
+    await ledger.append("s", entries)
+    return len(synced) - before
+
+
+async def test_what_cannot_be_synced_is_said_and_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen, fsync = Pen(), os.fsync
+
+        def fails(_: int) -> None:
+            raise OSError(errno.EIO, "broken")
+
+        monkeypatch.setattr(os, "fsync", fails)
+        first = pen(start())
+        with pytest.raises(StorageError):
+            await ledger.append("s", first)
+        monkeypatch.setattr(os, "fsync", fsync)
+        then = pen(start())
+        await ledger.append("s", then)
+        assert await ledger.history("s") == [*first, *then]
+
+
+async def test_the_pieces_of_the_search_index_are_merged_behind_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        for number in range(3 * writer.SCATTERED):
+            await ledger.append("s", pen(said(f"word{number}", message_id=f"m{number}")))
+        assert _pieces(tmp_path) > writer.SCATTERED
+        await ledger.append("s", pen(start()))
+        for _ in range(300):
+            if _pieces(tmp_path) < 16:
+                break
+            await asyncio.sleep(0.01)
+        assert _pieces(tmp_path) < 16
+        assert [row.id for row in (await catalog.list(query="word7")).sessions] == ["s"]
+
+
+def _pieces(directory: Path) -> int:
+    """Segments of the index of texts: each has rows of its own in FTS5's table of pages."""
+    with sqlite3.connect(directory / "sessions.db") as other:
+        return len(other.execute("SELECT DISTINCT segid FROM texts_idx").fetchall())
 
 
 _texts = st.integers(0, 12_000).map(lambda length: "x" * length)
@@ -66,7 +146,7 @@ _records: st.SearchStrategy[Any] = (
 def test_what_is_small_is_one_short_row(record: Record):
     if is_small(record):
         assert encode(record).taken_out == {}
-        assert not isinstance(record, MessageRecord) or record.content == ""
+        assert not isinstance(record, MessageRecord) or len(record.content) < MOST_AT_ONCE
 
 
 @pytest.mark.parametrize(
@@ -76,8 +156,11 @@ def test_what_is_small_is_one_short_row(record: Record):
         (chunk("x" * 9000), False),
         (call(), True),
         (said(""), True),
-        (said("words"), False),
-        (start(), False),
+        (said("words"), True),
+        (said("words " * 400), False),
+        (start(), True),
+        (replace(start(), prompt=({"type": "text", "text": "x" * 3000},)), False),
+        (end(), True),
     ],
 )
 def test_what_is_small(record: Record, small: bool):

@@ -10,7 +10,7 @@ import pytest
 from tests.store.makers import Pen, opened, said, session, sql, start
 
 from pilotfish.errors import StorageError
-from pilotfish.store import schema
+from pilotfish.store import quick, schema
 from pilotfish.store.holds import Holds
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.opening import Site, directory_of
@@ -101,16 +101,22 @@ async def test_the_journal_is_a_write_ahead_log_and_what_is_deleted_is_overwritt
         assert await sql(ledger, "PRAGMA secure_delete") == [(1,)]
 
 
-async def test_decisions_are_synced_and_words_are_not(tmp_path: Path):
+async def test_decisions_are_synced_and_words_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
-        pen = Pen()
-        levels: list[int] = []
-        for record in (start(), said("words")):
+        writer, pen = ledger._writer, Pen()
+        syncs = list[None]()
+        sync = writer.site.sync
+        monkeypatch.setattr(writer.site, "sync", lambda: (syncs.append(None), sync()))
+        found: list[tuple[int, int]] = []
+        for record in (start(), start("Mend " * 1000), said("words")):
+            syncs.clear()
             await ledger.append("s", pen(record))
-            [(level,)] = await ledger._writer.read(lambda tables: tables.db.execute("PRAGMA synchronous").fetchall())
-            levels.append(level)
-        assert levels == [2, 1]
+            [(level,)] = await writer.read(lambda tables: tables.db.execute("PRAGMA synchronous").fetchall())
+            found.append((len(syncs), level))
+        # Behind the commit (1 is NORMAL), with it (2 is FULL), not at all.
+        assert found == [(1, 1), (0, 2), (0, 1)]
 
 
 # ---- versions

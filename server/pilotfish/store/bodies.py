@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from pilotfish.core.records import (
+    ApprovalRecord,
     ChunkRecord,
     FileChangeRecord,
     MessageRecord,
@@ -23,6 +24,8 @@ from pilotfish.core.records import (
     Record,
     StateRecord,
     ToolCallRecord,
+    TurnEndRecord,
+    TurnStartRecord,
     UsageRecord,
     record_from_json,
     record_to_json,
@@ -31,6 +34,9 @@ from pilotfish.store.blobs import hash_of
 
 MIN_TAKEN_OUT: Final = 8_192
 """characters of a string that is stored apart"""
+
+MOST_AT_ONCE: Final = 2_000
+"""characters of words that are searched for and may be written on the event loop"""
 
 LOST: Final = "[This text was lost with a damaged database.]"
 
@@ -80,8 +86,14 @@ def decode(n: int, type_: str, body: str, fetch: Callable[[str], bytes | None]) 
 
 
 def is_small(record: Record) -> bool:
-    """Whether it is a short row and nothing else: no string to be stored apart, no words for the search."""
+    """Whether it is a short row, and few words for the search: no string to be stored apart, no file that is named."""
     match record:
+        case TurnStartRecord(prompt=prompt):
+            return _room(prompt, MOST_AT_ONCE) > 0
+        case TurnEndRecord(error=error, receipt=receipt):
+            return error is None and (receipt is None or not receipt.changed_files)
+        case ApprovalRecord(feedback=feedback):
+            return _room(feedback, MOST_AT_ONCE) > 0
         case ChunkRecord(text=text):
             return len(text) < MIN_TAKEN_OUT
         case StateRecord() | UsageRecord():
@@ -91,6 +103,9 @@ def is_small(record: Record) -> bool:
             return _room(said, MIN_TAKEN_OUT) > 0
         case MessageRecord(content="", message=message):
             return _room(message, MIN_TAKEN_OUT) > 0
+        case MessageRecord(content=content, message=message, binary_content=()):
+            # Pieces of it may be there, which are dropped now: few, if it is short.
+            return len(content) < MOST_AT_ONCE and _room(message, MIN_TAKEN_OUT) > 0
         case _:
             return False
 

@@ -14,7 +14,7 @@ from pilotfish.store.troubles import is_damage, trouble_of
 class Job:
     """Something to do with the tables, and how it went."""
 
-    __slots__ = ("durable", "error", "result", "session_id", "work", "writes")
+    __slots__ = ("durable", "error", "result", "session_id", "syncs", "work", "writes")
 
     def __init__(
         self,
@@ -30,12 +30,21 @@ class Job:
         """whether it must survive a power cut once it is acknowledged"""
         self.session_id = session_id
         """the session that records are appended to"""
+        self.syncs = False
+        """no work at all: what was committed before it is to survive a power cut"""
         self.result: Any = None
         self.error: Exception | None = None
 
     def again(self) -> Job:
         """The same work, not yet done."""
         return Job(self.work, writes=self.writes, durable=self.durable, session_id=self.session_id)
+
+
+def sync() -> Job:
+    """A job that is done when everything committed before it survives a power cut."""
+    job = Job(_nothing)
+    job.syncs = True
+    return job
 
 
 def commit(tables: Tables, jobs: Sequence[Job]) -> None:
@@ -81,6 +90,9 @@ def run(job: Job, tables: Tables) -> None:
             run(job, tables)
         else:
             job.error = error
+
+
+def _nothing(_: Tables) -> None: ...
 
 
 def _is_undecodable(error: Exception) -> bool:

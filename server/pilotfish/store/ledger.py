@@ -7,9 +7,8 @@ What is promised:
   numbers is refused.
 - Chunks and states are kept until the message, the end of the call or the end of the turn that holds them is
   appended; then they are dropped. They slow nothing down meanwhile.
-- The event loop never waits for a lock or a search index, and for a sync only when SQLite begins its log anew: those
-  are a thread's. What is small and needs none of them is written where it is said, while the disk is quick
-  (`writer.py`).
+- The event loop never waits for a lock, and for a sync only when SQLite begins its log anew: those are a thread's. What
+  is small is written where it is said, while the disk is quick (`writer.py`).
 - One append costs the same however long the session is.
 - When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so. Until
   then they are held: no other process writes in their place.
@@ -101,7 +100,7 @@ class Ledger:
             session_id,
             lambda tables: tables.append(session_id, entries),
             durable=durable,
-            small=not durable and len(entries) <= MOST_SMALL and all(is_small(entry.record) for entry in entries),
+            small=len(entries) <= MOST_SMALL and all(is_small(entry.record) for entry in entries),
         )
 
     async def heads(self, session_id: str) -> Heads:

@@ -4,7 +4,8 @@ What survives. The journal is a write-ahead log, and every commit is handed to t
 all of it survives the end of the process, however it ends. A commit that holds what a person said or decided, what is
 about to change or has changed something, or the end of a turn, is synced to the disk as well (`synchronous = FULL`),
 and everything before it with it: that survives the end of the system and a power cut too, as far as fsync keeps its
-word (macOS's reaches the drive, not always the platter). What the agent says and reads in between is not synced
+word (macOS's reaches the drive, not always the platter). Whether SQLite syncs the log with the commit or we do behind
+it (`Site.sync`) is the same. What the agent says and reads in between is not synced
 (`NORMAL`): a power cut may take the last of it, of running turns only, as a whole from some point on. Neither leaves
 a torn record or a gap.
 
@@ -93,11 +94,13 @@ class Site:
         self.directory = directory
         self.path = directory / DATABASE
         self._presence: int | None = None
+        self._log: int | None = None
 
     def open(self) -> tuple[sqlite3.Connection, list[StoreNotice]]:
         """The database, made when there is none, at this program's version; private to the user. A damaged one has
         been set aside, and the notices say so."""
         self._enter()
+        self._leave_log()
         notices: list[StoreNotice] = []
         if (self.directory / SALVAGED).exists():
             # A program was killed after it had salvaged, and before it had put the copy in its place.
@@ -149,7 +152,26 @@ class Site:
         else:
             (self.directory / UNSCRUBBED).touch(mode=0o600)
 
+    def sync(self) -> None:
+        """After this, what was committed without a sync is as safe as if it had been committed with one: its log is on
+        the disk. SQLite keeps the file as long as it is open."""
+        if self._log is None:
+            self._log = os.open(f"{self.path}-wal", os.O_RDWR)
+            if os.name == "posix":  # that there is such a file
+                directory = os.open(self.directory, os.O_RDONLY)
+                try:
+                    os.fsync(directory)
+                finally:
+                    os.close(directory)
+        os.fsync(self._log)
+
+    def _leave_log(self) -> None:
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
+
     def leave(self) -> None:
+        self._leave_log()
         if self._presence is not None:
             os.close(self._presence)
             self._presence = None
@@ -174,6 +196,7 @@ class Site:
             db.execute("PRAGMA secure_delete = ON")
             db.execute(f"PRAGMA journal_size_limit = {MAX_IDLE_LOG_BYTES}")
             migrate(db)
+            Index(db).merge_by_hand()
             suspect = self.directory / SUSPECT
             if suspect.exists():
                 _mend(db)

@@ -17,6 +17,12 @@ MAX_INDEXED_CHARS: Final = 200_000
 
 SNIPPET_WORDS: Final = 16
 
+MERGED_PAGES: Final = 64
+"""index pages merged in one transaction: a few milliseconds"""
+
+CRISIS: Final = 1000
+"""pieces of an index that FTS5 merges by itself, all at once; there are never so many"""
+
 SCRUBBED_PAGES: Final = 400
 """index pages rewritten in one transaction while deleted text is scrubbed: a few milliseconds"""
 
@@ -33,8 +39,32 @@ class Index:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
+        self.scattered = 0
+        """texts that were added since the last merge: each may be a piece of its own"""
+
+    def merge_by_hand(self) -> None:
+        """FTS5 merges the pieces of its index in the middle of an insert, now and then for as long as fifty inserts
+        take otherwise. From now on it does so when it is told to (`merge`)."""
+        wanted = {"automerge": 0, "crisismerge": CRISIS}
+        for table in ("texts", "titles"):
+            found = dict(self._db.execute(f"SELECT k, v FROM {table}_config"))  # noqa: S608 -- names of our own
+            for name, value in wanted.items():
+                if found.get(name) != value:
+                    self._db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (name, value))  # noqa: S608 -- likewise
+
+    def merge(self) -> bool:
+        """Merge some of the pieces. False: there is nothing left to merge."""
+        before = self._db.total_changes
+        for table in ("texts", "titles"):
+            self._db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)", (MERGED_PAGES,))  # noqa: S608 -- likewise
+        # FTS5's own word for "nothing left to merge": fewer than two changes, of each.
+        more = self._db.total_changes - before > 2
+        if not more:
+            self.scattered = 0
+        return more
 
     def add_text(self, key: int, n: int, text: str) -> None:
+        self.scattered += 1
         self._db.execute(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)", ((key << 32) + n, searchable(text[:MAX_INDEXED_CHARS]))
         )

@@ -5,9 +5,10 @@ follows goes too, and wait there in their order; `unsaved` says so in words. The
 meets the trouble fails with it, so that its turn can tell the user, though its records are kept like the others.
 Every few seconds, and at the end, the writer tries the disk again and writes what has waited.
 
-Small appends that need no sync are written on the event loop, which costs a quarter of the way to the thread and back.
-There nothing is waited for: not for another process, not for the log to be emptied into the database, not for a slow
-disk (`quick.py`).
+Small appends are written on the event loop, which costs a quarter of the way to the thread and back. There nothing is
+waited for: not for another process, not for the log to be emptied into the database, not for pieces of the search index
+to be merged, not for a slow disk (`quick.py`). Where they have to be synced, the thread does that behind them, and the
+loop goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from pilotfish.errors import StorageError, UnknownSession
-from pilotfish.store.jobs import Job, commit, look
+from pilotfish.store.jobs import Job, commit, look, sync
 from pilotfish.store.lane import Lane
 from pilotfish.store.opening import BUSY_SECONDS, Site
 from pilotfish.store.quick import Quick
@@ -39,6 +40,12 @@ SCRUB_PAUSE_SECONDS: Final = 0.005
 
 SCRUB_SECONDS_AT_END: Final = 0.5
 """what is left then is scrubbed after the next start"""
+
+SCATTERED: Final = 32
+"""texts added to the search index, after which the thread merges its pieces when it has nothing else to do"""
+
+TOO_SCATTERED: Final = 256
+"""after which it does so in any case"""
 
 SHORT_BUSY_MS: Final = 100
 
@@ -90,9 +97,14 @@ class Writer:
     def append(
         self, session_id: str, work: Callable[[Tables], None], *, durable: bool, small: bool = False
     ) -> asyncio.Future[None]:
-        """Add records: on the thread, or at once when they are small and need not be synced."""
+        """Add records: on the thread, or at once when they are small."""
         job = Job(work, writes=True, durable=durable, session_id=session_id)
-        return self._lane.put_now(job) if small and not durable else self._lane.put(job)
+        if not small:
+            return self._lane.put(job)
+        written = self._lane.put_now(job)
+        if durable and written.done() and written.exception() is None:
+            return self._lane.put(sync())
+        return written
 
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         return self._lane.put(Job(work, writes=True, durable=True))
@@ -148,9 +160,14 @@ class Writer:
     def pause(self) -> float | None:
         if self._spare is not None:
             return RETRY_SECONDS
-        return SCRUB_PAUSE_SECONDS if self._scrubbing else None
+        return SCRUB_PAUSE_SECONDS if self._scrubbing or self._scattered > SCATTERED else None
 
     def serve(self, batch: Sequence[Job]) -> None:
+        syncs = [job for job in batch if job.syncs]
+        if syncs:
+            self._sync(syncs)
+            if len(syncs) == len(batch):
+                return
         writes = [job for job in batch if job.writes]
         self._in_a_row = 0
         try:
@@ -160,13 +177,21 @@ class Writer:
             self._lose_disk(error)
         if self._spare is not None:
             self._try_disk()
-        elif not batch:
-            self._scrub()
+        elif not batch or self._scattered > TOO_SCATTERED:
+            self._tidy()
         if writes:
             self._write(writes)
         for job in batch:
-            if not job.writes:
+            if not job.writes and not job.syncs:
                 self._read(job)
+
+    def _sync(self, jobs: Sequence[Job]) -> None:
+        """They are committed already: if this fails, they are in danger, and not lost."""
+        try:
+            self.site.sync()
+        except OSError as error:
+            for job in jobs:
+                job.error = self._words(error)
 
     def _write(self, jobs: Sequence[Job]) -> None:
         for _ in range(2):
@@ -301,6 +326,22 @@ class Writer:
             self.site.mark_scrubbed(False)
             self._scrubbing = True
         tables.delete(session_id)
+
+    @property
+    def _scattered(self) -> int:
+        return 0 if self._disk is None else self._disk.index.scattered
+
+    def _tidy(self) -> None:
+        """A piece of what nobody waits for."""
+        if self._scrubbing:
+            self._scrub()
+        elif self._disk is not None and self._scattered > SCATTERED:
+            try:
+                commit(self._disk, [Job(lambda tables: tables.index.merge(), writes=True)])
+            except Exception as error:
+                self._disk.index.scattered = 0  # later, with what is added then
+                if is_damage(error):
+                    self._lose_disk(error)
 
     def _scrub(self) -> None:
         """Overwrite a piece of what was deleted; at the end, empty the log of it too."""
