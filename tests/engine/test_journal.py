@@ -250,3 +250,39 @@ async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
     assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (8, 6), (9, None)]
     assert [told.seq for told in face.told] == [1, 6]
     assert unsaved == []
+
+
+async def test_what_is_complete_is_on_its_way_at_once_and_saved_before_it_is_told() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+    book = journal(disk, face)
+    await book.saved()  # nothing to wait for
+    book.emit(notice("a"))
+    book.emit(notice("b"))
+    await book.begun()
+    assert book.n == 2
+    book.emit(StateRecord(turn_id="t", state="assistant", iteration=1))
+    await book.saved()
+    assert (len(disk.entries), len(face.told)) == (2, 0)
+    await book.settled()
+    assert [told.seq for told in face.told] == [1, 2, 3]
+
+
+async def test_whoever_waits_goes_on_though_nothing_can_be_written() -> None:
+    unsaved: list[StorageError] = []
+    book = journal(Disk(StorageError("full", remedy="make room")), SilentFace(NoEditor()), unsaved)
+    book.emit(notice("a"))
+    async with asyncio.timeout(10):
+        await asyncio.gather(book.saved(), book.saved(), book.settled())
+    assert len(unsaved) == 1
+
+
+async def test_one_who_waits_no_longer_holds_up_nobody() -> None:
+    face = SilentFace(NoEditor())
+    book = journal(Disk(), face)
+    book.emit(notice("a"))
+    waiting = asyncio.ensure_future(book.settled())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    async with asyncio.timeout(10):
+        await book.settled()
+    assert len(face.told) == 1

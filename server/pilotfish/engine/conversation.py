@@ -178,6 +178,12 @@ class Conversation:
             raise RuntimeError("a session is opened before it speaks")
         return self._journal
 
+    async def begun(self) -> None:
+        await self._speaking().begun()
+
+    async def saved(self) -> None:
+        await self._speaking().saved()
+
     async def settled(self) -> None:
         if self._journal is not None:
             await self._journal.settled()

@@ -6,7 +6,7 @@ Hides: how records are joined, batched and ordered. Promises:
 - chunks of one item that have not been numbered yet are joined, and an answer waits while there are too many, so a
   client that does not read costs little memory (law 5);
 - a face that fails never stops the turn;
-- `emit` never waits. `settled` returns when everything emitted so far has been told.
+- `emit` never waits. `saved` returns when everything emitted so far has been written, `settled` when it has been told.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from pilotfish.core.records import SILENT_TYPES, ChunkRecord, Entry, Record
+from pilotfish.core.records import SILENT_TYPES, ChunkRecord, Entry, Record, StateRecord
 from pilotfish.engine.ports import Face, Told
 from pilotfish.errors import MovedOn, StorageError
 
@@ -78,6 +78,11 @@ class Journal:
         """nothing is numbered, written or told while somebody has it"""
         self._more = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
+        self._writing = False
+        self._waiters: list[asyncio.Future[None]] = []
+        """who waits for the next write, or the end of the pump"""
+        self._complete = False
+        """nothing is to come that belongs to what waits"""
 
     @property
     def n(self) -> int:
@@ -104,10 +109,29 @@ class Journal:
         if self._pump is None:
             self._pump = asyncio.get_running_loop().create_task(self._run(), name="journal")
 
+    async def begun(self) -> None:
+        """What was emitted is complete, and on its way to the disk: whoever has something long to do begins it after
+        this, so that both are done at once."""
+        self._complete = True
+        await asyncio.sleep(0)
+
+    async def saved(self) -> None:
+        """Everything emitted before this call has been written, but for states: they say what happens now, and nobody
+        misses them after a crash."""
+        while self._pump and (self._writing or not all(isinstance(item, StateRecord) for item in self._waiting)):
+            await self._next_step()
+
     async def settled(self) -> None:
         """Everything emitted before this call has been written and told."""
         while self._pump is not None:
-            await asyncio.shield(self._pump)
+            await self._next_step()
+
+    async def _next_step(self) -> None:
+        """Until something more has been written, or nothing is left to write."""
+        self._complete = True
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
 
     async def shown(self) -> None:
         """What was emitted has been told, or the disk is slow: nobody waits for long. Where the client does not keep up
@@ -129,16 +153,17 @@ class Journal:
                 await self._hold_back()
                 async with self.still:
                     batch, self._waiting = self._waiting, []
-                    self._unshown = 0
+                    self._unshown, self._complete = 0, False
                     await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
         finally:
             self._pump = None
+            self._wake()
 
     async def _gather(self) -> None:
         """What belongs together comes within two turns of the loop (a call's end, what the model is told of it, the
-        next state), and costs one commit then. Text does not wait."""
+        next state), and costs one commit then. Text does not wait, nor what is complete."""
         for _ in range(2):
-            if not isinstance(self._waiting[0], _Run):
+            if not isinstance(self._waiting[0], _Run) and not self._complete:
                 await asyncio.sleep(0)
 
     async def _hold_back(self) -> None:
@@ -157,6 +182,7 @@ class Journal:
 
     async def _write_and_tell(self, records: Sequence[Record]) -> None:
         entries = self._numbered(records)
+        self._writing = True
         try:
             entries = await self._written(entries)
         except StorageError as error:
@@ -164,12 +190,25 @@ class Journal:
         except Exception:
             log.exception("a record was not written")
             self._on_unsaved(StorageError("The session could not be saved.", remedy="Look into the log."))
+        finally:
+            self._writing = False
+            waited_for = self._wake()
+        if waited_for:  # that goes on first: a request on its way costs less time than telling does
+            await asyncio.sleep(0)
         for entry in entries:
             if entry.seq is not None:
                 try:
                     self._face.tell(Told(self._session_id, entry.record.turn_id, entry.seq, entry.record))
                 except Exception:
                     log.exception("a face could not be told of a %s record", entry.record.type)
+
+    def _wake(self) -> bool:
+        """Whether anybody waited."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        return bool(waiters)
 
     async def _written(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The entries as they are in the ledger. Where a lock on a file keeps nobody out (some network disks know

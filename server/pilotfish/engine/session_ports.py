@@ -44,6 +44,7 @@ class SessionPorts:
         self.one_by_one = world.one_by_one
         self.keep = world.ledger.put_blob
         self.emit = conversation.emit
+        self.saved = conversation.saved
         self.settled = conversation.settled
         self.shown = conversation.shown
         self.left_over = conversation.left_over
@@ -73,8 +74,9 @@ class SessionPorts:
     async def taken_up(self, turn_id: str) -> None:
         """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""
         session, world = self._session, self._world
+        await self._conversation.begun()
         if not session.row.title:
-            await self.settled()
+            await self.saved()
         for notice in world.store_notices():
             self._warn(turn_id, notice.message, notice.remedy, "storage")
         if not session.row.title:
@@ -99,7 +101,6 @@ class SessionPorts:
 
     async def room(self) -> None:
         await self._world.face.room()
-        await self.one_by_one()
 
     async def read_output(self, call_id: str, first: int, count: int) -> str:
         call = self.registry.find(call_id)
