@@ -108,9 +108,14 @@ def model_over(kind: str, chunks: Sequence[bytes | Exception], *, lean: bool) ->
     if lean:
         assert install(client)
     provider = OpenAIProvider(openai_client=client)
-    if kind == "chat":
-        return OpenAIChatModel("m", provider=provider, profile=ModelProfile(ignore_streamed_leading_whitespace=True))
-    return OpenAIResponsesModel("m", provider=provider)
+    profile = ModelProfile(ignore_streamed_leading_whitespace=True)
+    model = (
+        OpenAIChatModel("m", provider=provider, profile=profile)
+        if kind == "chat"
+        else OpenAIResponsesModel("m", provider=provider)
+    )
+    assert hasten(model) is lean
+    return model
 
 
 async def outcome(kind: str, chunks: Sequence[bytes | Exception], *, lean: bool) -> tuple[Any, list[tuple[int, str]]]:
@@ -718,8 +723,7 @@ async def test_events_that_are_here_are_taken_without_a_turn_of_the_loop(kind: s
     reply = calls(*(Call("read", {"path": str(number)}) for number in range(20)))
     turns = {False: 0, True: 0}
     for quick in turns:
-        model = model_over(kind, [written(kind, reply)], lean=True)
-        assert not quick or hasten(model)
+        model = model_over(kind, [written(kind, reply)], lean=quick)
         options, parameters = model.prepare_request(None, PARAMETERS)
         async with model.request_stream(list(PROMPT), options, parameters) as stream:
             with counted_turns() as count:

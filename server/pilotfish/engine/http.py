@@ -147,6 +147,13 @@ class Watched(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
+def body_of(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """What a response brings, decoded. A body that nothing is to be done with comes without httpx2's wrappers."""
+    if isinstance(response.stream, Watched) and "content-encoding" not in response.headers:
+        return aiter(response.stream)
+    return response.aiter_bytes()
+
+
 def _is_blocked(task: asyncio.Task[object]) -> bool:
     """Whether a task waits for something that has not come: cancelling one about to run would hit its next wait."""
     waits_for: asyncio.Future[object] | None = getattr(task, "_fut_waiter", None)

@@ -10,7 +10,7 @@ thinking tags, and drops whitespace that begins a part. Anything unusual goes th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, cast
 
 import anyio
@@ -47,8 +47,9 @@ class LeanDecoder:
     def iter_bytes(self, iterator: Iterator[bytes]) -> Iterator[ServerSentEvent]:
         return SSEDecoder().iter_bytes(iterator)
 
-    async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncIterator[ServerSentEvent]:
+    async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncGenerator[ServerSentEvent]:
         intake = Intake(iterator)
+        await intake.begin()
         self._pulling = pulling = asyncio.ensure_future(intake.pull())
         come = seen = 0
         try:
@@ -214,12 +215,24 @@ class Intake:
         self._taker: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
 
+    async def begin(self) -> None:
+        """Read the first piece where it is waited for: nothing is gathered yet, and most often it is here already."""
+        try:
+            self._add(await anext(self._chunks))
+        except StopAsyncIteration:
+            self._over = True
+        except Exception as error:  # raised again in `take`
+            self._error, self._over = error, True
+
+    def _add(self, chunk: bytes) -> None:
+        self._got.append(chunk)
+        self._size += len(chunk)
+
     async def pull(self) -> None:
         """Read to the end. The error that ends it, if any, is for the one who takes."""
         try:
             async for chunk in self._chunks:
-                self._got.append(chunk)
-                self._size += len(chunk)
+                self._add(chunk)
                 rest = self._quiet_until - self._loop.time()
                 if rest > 0 and not _is_end(chunk):
                     self._held = True
