@@ -1,7 +1,8 @@
 """The first milliseconds: `initialize` is answered with nothing imported, and the server loads behind the answer.
 
-One thread owns stdin for the life of the process. Until the server is up it answers what can be answered at once
-(law 7, `pilotfish/status`, `shutdown`, `exit`) and keeps every other message in order; then it hands them over.
+One thread reads stdin. Until the server is up it answers what can be answered at once (law 7, `pilotfish/status`,
+`shutdown`, `exit`) and keeps every other message in order; then it hands them over, and stdin with them where the
+server can read it on its event loop.
 stdout is the protocol's alone: descriptor 1 is pointed at stderr, so that a stray print breaks nothing.
 """
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Deliver = Callable[[dict[str, Any] | Broken | None], None]
+    TakeOver = Callable[[Feed], bool]
 
 STARTED = time.monotonic()
 _SERVER_IS_DOWN = "the server is shutting down"
@@ -50,17 +52,17 @@ class Boot:
         self._lock = allocate_lock()
         self._kept: list[dict[str, Any] | Broken] = []
         self._deliver: Deliver | None = None
+        self._take_over: TakeOver = lambda _: False
 
     def run(self) -> int:
-        messages = self.feed.messages()
-        for message in messages:
+        for message in self.feed.messages():
             if self._greet(message):
                 break
             if not isinstance(message, Broken) and message.get("method") == "exit":
                 return 1
         else:
             return 1
-        start_new_thread(self._pump, (messages,))
+        start_new_thread(self._pump, ())
         import gc
 
         gc.disable()  # thousands of objects are made and none freed while modules load
@@ -72,10 +74,11 @@ class Boot:
         gc.enable()
         return serve(self)
 
-    def hand_over(self, deliver: Deliver) -> list[dict[str, Any] | Broken]:
-        """From now on the server gets every message; None is the end of the input. Back come those kept so far."""
+    def hand_over(self, deliver: Deliver, take_over: TakeOver) -> list[dict[str, Any] | Broken]:
+        """From now on the server gets every message; None is the end of the input. Back come those kept so far.
+        `take_over` is called when all that has been read is delivered: True, and the server reads from there on."""
         with self._lock:
-            self._deliver = deliver
+            self._deliver, self._take_over = deliver, take_over
             kept, self._kept = self._kept, []
             return kept
 
@@ -104,13 +107,18 @@ class Boot:
             return True
         return False
 
-    def _pump(self, messages: Any) -> None:
-        for message in messages:
-            with self._lock:
-                if self._deliver is not None:
-                    self._deliver(message)
-                elif not self._answer_at_once(message):
-                    self._kept.append(message)
+    def _pump(self) -> None:
+        while True:
+            for message in self.feed.ready():
+                with self._lock:
+                    if self._deliver is not None:
+                        self._deliver(message)
+                    elif not self._answer_at_once(message):
+                        self._kept.append(message)
+            if self._take_over(self.feed):
+                return
+            if not self.feed.read():
+                break
         with self._lock:
             if self._deliver is not None:
                 self._deliver(None)

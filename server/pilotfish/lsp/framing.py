@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False  # `typing` costs 4 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any
 
 MAX_FRAME = 256 * 1024 * 1024
@@ -39,23 +39,45 @@ class Feed:
 
     def __init__(self, descriptor: int, loads: Callable[[bytes], Any]) -> None:
         self.loads = loads
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._buffer = bytearray()
+        self._steps = self._parsed()
 
     def messages(self) -> Iterator[dict[str, Any] | Broken]:
         """Blocks between messages; ends when the input does."""
         while True:
-            length = self._header()
-            if length is None:
+            yield from self.ready()
+            if not self.read():
                 return
+
+    def ready(self) -> Iterator[dict[str, Any] | Broken]:
+        """The messages that have been read."""
+        for message in self._steps:
+            if message is None:
+                return
+            yield message
+
+    def read(self) -> bool:
+        """Read once; blocks while there is nothing. False at the end of the input."""
+        try:
+            data = os.read(self.descriptor, _READ)
+        except OSError:
+            return False
+        self._buffer += data
+        return bool(data)
+
+    def _parsed(self) -> Generator[dict[str, Any] | Broken | None]:
+        """Messages, and None where more has to be read first."""
+        while True:
+            length = yield from self._header()
             if length > MAX_FRAME:
-                if not self._skip(length):
-                    return
+                yield from self._skip(length)
                 yield Broken(-32600, "the message is too large")
                 continue
-            body = self._body(length)
-            if body is None:
-                return
+            while len(self._buffer) < length:
+                yield None
+            body = bytes(self._buffer[:length])
+            del self._buffer[:length]
             yield self._message(body)
 
     def _message(self, body: bytes) -> dict[str, Any] | Broken:
@@ -74,14 +96,11 @@ class Feed:
         if inside >= 0:
             self._buffer[:0] = body[inside:]
 
-    def _header(self) -> int | None:
-        """Skip to the end of the next header; its length, or None at the end of the input."""
+    def _header(self) -> Generator[None, None, int]:
+        """Skip to the end of the next header; its length."""
         length = -1
         while True:
-            line = self._line()
-            if line is None:
-                return None
-            line = line.strip()
+            line = (yield from self._line()).strip()
             if not line:
                 if length >= 0:
                     return length
@@ -92,7 +111,7 @@ class Feed:
                 digits = line[at + len(_HEADER) :].strip()
                 length = int(digits) if digits.isdigit() and len(digits) < 16 else -1
 
-    def _line(self) -> bytes | None:
+    def _line(self) -> Generator[None, None, bytes]:
         searched = 0
         while True:
             end = self._buffer.find(b"\n", searched)
@@ -103,33 +122,14 @@ class Feed:
             if len(self._buffer) > _MAX_LINE:
                 del self._buffer[: -len(_HEADER) - 20]
             searched = len(self._buffer)
-            if not self._more():
-                return None
+            yield None
 
-    def _body(self, length: int) -> bytes | None:
-        while len(self._buffer) < length:
-            if not self._more():
-                return None
-        body = bytes(self._buffer[:length])
-        del self._buffer[:length]
-        return body
-
-    def _skip(self, length: int) -> bool:
+    def _skip(self, length: int) -> Generator[None]:
         while len(self._buffer) < length:
             length -= len(self._buffer)
             self._buffer.clear()
-            if not self._more():
-                return False
+            yield None
         del self._buffer[:length]
-        return True
-
-    def _more(self) -> bool:
-        try:
-            data = os.read(self._descriptor, _READ)
-        except OSError:
-            return False
-        self._buffer += data
-        return bool(data)
 
 
 def scrub(value: Any) -> Any:

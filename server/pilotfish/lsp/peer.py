@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
+import stat
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,7 +31,7 @@ from pilotfish.errors import (
     UnknownCall,
     UnknownSession,
 )
-from pilotfish.lsp.framing import Broken, as_object, finite, scrub
+from pilotfish.lsp.framing import Broken, Feed, as_object, finite, scrub
 from pilotfish.lsp.outbox import Outbox
 from pilotfish.protocol.wire import ERROR_CODES
 
@@ -218,7 +220,8 @@ class Peer:
 
 
 class Inbox:
-    """Messages on their way from the reading thread to the loop. The thread waits when the loop is behind."""
+    """Messages on their way to the loop: from the thread that reads at first, then from the loop itself where stdin is
+    a pipe or a socket: one thread less to wake for every message. While the loop is behind, nobody reads."""
 
     LIMIT = 1000
 
@@ -229,6 +232,8 @@ class Inbox:
         self._scheduled = False
         self._lock = threading.Lock()
         self._room = threading.Semaphore(self.LIMIT)
+        self._feed: Feed | None = None
+        self._reads = False
 
     def put(self, message: Message | None) -> None:
         """Called by the reading thread; None is the end."""
@@ -238,10 +243,51 @@ class Inbox:
             if self._scheduled:
                 return
             self._scheduled = True
+        self._on_loop(self._drain)
+
+    def take_over(self, feed: Feed) -> bool:
+        """Called by the reading thread: whether the loop reads from now on."""
+        if os.name != "posix":
+            return False
+        mode = os.fstat(feed.descriptor).st_mode
+        if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+            return False
+        self._on_loop(lambda: self._read_from(feed))
+        return True
+
+    def _on_loop(self, work: Callable[[], None]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._drain)
+            self._loop.call_soon_threadsafe(work)
         except RuntimeError:  # the loop is closed: the process is ending
             return
+
+    def _read_from(self, feed: Feed) -> None:
+        self._feed = feed
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read while the loop is not behind."""
+        if self._feed is None or self._reads is (len(self._waiting) < self.LIMIT):
+            return
+        self._reads = not self._reads
+        if self._reads:
+            self._loop.add_reader(self._feed.descriptor, self._readable)
+        else:
+            self._loop.remove_reader(self._feed.descriptor)
+
+    def _readable(self) -> None:
+        if self._feed is None:
+            return
+        if self._feed.read():
+            self._waiting.extend(self._feed.ready())
+        else:
+            self._loop.remove_reader(self._feed.descriptor)
+            self._feed = None
+            self._waiting.append(None)
+        if not self._scheduled:
+            self._scheduled = True
+            self._drain()
+        self._read_on()
 
     def _drain(self) -> None:
         # Only some at once: what has been taken up gets its turn on the loop while a flood comes in.
@@ -249,11 +295,13 @@ class Inbox:
             with self._lock:
                 if not self._waiting:
                     self._scheduled = False
-                    return
+                    break
                 message = self._waiting.popleft()
             self._room.release()
             self._receive(message)
-        self._loop.call_soon(self._drain)
+        else:
+            self._loop.call_soon(self._drain)
+        self._read_on()
 
 
 def encode(payload: Any) -> bytes:

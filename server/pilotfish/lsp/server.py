@@ -90,7 +90,7 @@ class Server:
         self._loader = Loader(parts, self._world)
         self._watch_for_the_end()
         inbox = Inbox(self._receive)
-        for message in self._boot.hand_over(inbox.put):
+        for message in self._boot.hand_over(inbox.put, inbox.take_over):
             self._receive(message)
         self._loader.start().add_done_callback(lambda _: keep_log())
         code = await self._done
