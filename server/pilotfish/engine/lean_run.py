@@ -201,7 +201,7 @@ class LeanRun:
         sold = (response.provider_url, response.provider_name, response.model_name)
         if sold not in _WITHOUT_PRICE:
             fill_response_cost(response)
-            if response.usage.cost is None and response.usage.has_values():
+            if response.usage.cost is None and not response.usage.unmeasured_requests:
                 _WITHOUT_PRICE.add(sold)
         self._usage.incr(response.usage)
         return response

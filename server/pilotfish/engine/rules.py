@@ -153,7 +153,8 @@ class RuleBook:
         if isinstance(table, str):
             return Found(CAUTION, (table,))
         everywhere = _found(table, "user", "config.toml")
-        entry = None if folder is None else _tables(table.get("workspace")).get(_key(folder))
+        folders = _tables(table.get("workspace"))
+        entry = folders.get(_key(folder)) if folders and folder is not None else None
         here = _found(entry or {}, "workspace", "config.toml, workspace")
         return Found((*everywhere.rules, *here.rules), (*everywhere.problems, *here.problems))
 

@@ -109,11 +109,17 @@ class Loader:
             await self._settled()
         return engine
 
+    @property
+    def _is_settled(self) -> bool:
+        return self._settling is None or self._settling.done()
+
     async def _settled(self) -> None:
         if self._settling is not None:
             await asyncio.wait((self._settling,))
 
     async def _loaded(self) -> Engine:
+        if (there := self.now()) is not None:
+            return there
         loading = self._loading
         if loading is None or (loading.done() and loading.exception() is not None):
             loading = self.start()
@@ -137,6 +143,8 @@ class Loader:
 
     async def engine_unless(self, cancelled: asyncio.Event) -> Engine | None:
         """The engine; None when the request is cancelled first."""
+        if self._is_settled and (there := self.now()) is not None:
+            return None if cancelled.is_set() else there
         engine, stop = asyncio.ensure_future(self.engine()), asyncio.ensure_future(cancelled.wait())
         try:
             await asyncio.wait((engine, stop), return_when=asyncio.FIRST_COMPLETED)

@@ -168,13 +168,11 @@ async def _unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | Non
 
 async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) -> Outcome:
     """The end of a turn, that may be stopped meanwhile."""
+    # Once around the loop: a task that is cancelled before its first step never gets to end in its own way.
+    await asyncio.sleep(0)
     stop = asyncio.ensure_future(cancelled.wait())
+    stop.add_done_callback(lambda stop: stop.cancelled() or turn.cancel())
     try:
-        # Once around the loop: a task that is cancelled before its first step never gets to end in its own way.
-        await asyncio.sleep(0)
-        await asyncio.wait((turn, stop), return_when=asyncio.FIRST_COMPLETED)
-        if not turn.done():
-            turn.cancel()
         return await turn
     except asyncio.CancelledError:
         return _CANCELLED
