@@ -38,6 +38,7 @@ class Disk:
         self.error = error
         self.moved: MovedOn | None = None
         """is said once"""
+        self.at_once = False
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -52,6 +53,11 @@ class Disk:
 
         asyncio.get_running_loop().call_later(0.001, write)
         return future
+
+    def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
+        if self.at_once:
+            self.entries.extend(entries)
+        return self.at_once
 
 
 def chunk(item: str, text: str) -> ChunkRecord:
@@ -285,4 +291,36 @@ async def test_one_who_waits_no_longer_holds_up_nobody() -> None:
     waiting.cancel()
     async with asyncio.timeout(10):
         await book.settled()
+    assert len(face.told) == 1
+
+
+async def test_text_that_can_be_written_at_once_is_shown_before_anybody_else_has_a_turn() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+    book = journal(disk, face)
+    disk.at_once = True
+    book.emit(chunk("a", "one"))
+    book.emit(chunk("a", " two"))
+    shown = book.shown()
+    with pytest.raises(StopIteration):
+        shown.send(None)
+    assert [told.record for told in face.told] == [chunk("a", "one two")]
+    book.emit(chunk("a", " three"))
+    disk.at_once = False
+    await book.shown()
+    await book.settled()
+    assert [(told.seq, told.record) for told in face.told] == [(1, chunk("a", "one two")), (2, chunk("a", " three"))]
+    assert [entry.n for entry in disk.entries] == [1, 2]
+
+
+async def test_nothing_is_shown_while_somebody_wants_it_still() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+    book = journal(disk, face)
+    disk.at_once = True
+    async with book.still:
+        book.emit(chunk("a", "one"))
+        showing = asyncio.ensure_future(book.shown())
+        await asyncio.sleep(0.02)
+        assert (face.told, disk.entries, book.n) == ([], [], 0)
+    await showing
+    await book.settled()
     assert len(face.told) == 1

@@ -37,6 +37,10 @@ class Append(Protocol):
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]: ...
 
+    def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
+        """False: nothing was written, and `append` is needed."""
+        ...
+
 
 class _Run:
     """Adjacent chunks of one item on their way to be one record."""
@@ -139,12 +143,29 @@ class Journal:
 
         While somebody waits here the loop is free, so that this is the quickest way to the client.
         """
-        if self._pump is None:
+        if self._pump is None or self._is_shown_now():
             return
         if self._face.keeps_up:
             await asyncio.wait((self._pump,), timeout=SHOWN_SECONDS)
         elif self._unshown > MOST_UNSHOWN:
             await self._face.room()
+
+    def _is_shown_now(self) -> bool:
+        """Write and tell a piece of text that waits alone, if nobody has to be waited for: not even the loop's next
+        turn. Whether that was possible."""
+        match self._waiting:
+            case [_Run() as run] if self._face.keeps_up and not self.still.locked():
+                n, seq = self._n, self._seq
+                entries = self._numbered([run.record()])
+                if self._ledger.append_now(self._session_id, entries):
+                    self._waiting.clear()
+                    self._unshown = 0
+                    self._tell(entries)
+                    return True
+                self._n, self._seq = n, seq
+            case _:
+                pass
+        return False
 
     async def _run(self) -> None:
         try:
@@ -195,6 +216,9 @@ class Journal:
             waited_for = self._wake()
         if waited_for:  # that goes on first: a request on its way costs less time than telling does
             await asyncio.sleep(0)
+        self._tell(entries)
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if entry.seq is not None:
                 try:

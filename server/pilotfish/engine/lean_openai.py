@@ -9,9 +9,10 @@ SDK's own. A body that JSON cannot take as it is goes the SDK's way. Off with th
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
+import anyio
 import httpx2
 import orjson
 from openai import APIConnectionError, APIError, APITimeoutError, AsyncAzureOpenAI, AsyncOpenAI, AsyncStream
@@ -21,13 +22,12 @@ from openai._models import FinalRequestOptions
 from openai._types import NotGiven, Omit
 from openai.resources.chat.completions.completions import AsyncCompletions
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from pydantic_ai._utils import UNSET, PeekableAsyncStream, Unset
-from pydantic_ai.exceptions import UnexpectedModelBehavior
-from pydantic_ai.models import Model, ModelRequestParameters
-from pydantic_ai.models._decode_errors import map_decode_errors
-from pydantic_ai.models.openai import OpenAIChatModel, OpenAIStreamedResponse, _map_api_errors
+from pydantic_ai._utils import PeekableAsyncStream
+from pydantic_ai.models import Model
+from pydantic_ai.models.openai import OpenAIChatModel
 
 from pilotfish.engine.http import body_of
+from pilotfish.engine.lean_chat import processor
 from pilotfish.engine.lean_chunks import chunk
 from pilotfish.engine.lean_stream import LeanDecoder
 
@@ -62,94 +62,19 @@ def hasten(model: Model[Any]) -> bool:
     process: Callable[..., Awaitable[Any]] | None = getattr(model, "_process_streamed_response", None)
     if process is None or not is_lean(getattr(model, "client", None)):
         return False
+    quick = processor(model) if type(model) is OpenAIChatModel else None
 
-    async def processed(*args: Any, **options: Any) -> Any:
-        streamed = await process(*args, **options)
+    async def processed(response: object, *args: Any, **options: Any) -> Any:
+        if quick is not None and isinstance(response, LeanStream):
+            return await quick(response, *args, **options)
+        streamed = await process(response, *args, **options)
         source: object = getattr(streamed, "_response", None)
         if isinstance(source, PeekableAsyncStream):
-            streamed._response = Ahead[Any].behind(cast("PeekableAsyncStream[Any, Any]", source))  # noqa: SLF001  # the only way to it
+            source._source_lock = anyio.Lock(fast_acquire=True)  # noqa: SLF001  # the only way to it; free, as nobody has the stream yet
         return streamed
 
-    vars(model)["_process_streamed_response"] = _processed(model) if type(model) is OpenAIChatModel else processed
+    vars(model)["_process_streamed_response"] = processed
     return True
-
-
-def _processed(model: OpenAIChatModel) -> Callable[..., Awaitable[OpenAIStreamedResponse]]:
-    """`_process_streamed_response` of a Chat model, with our own way to look ahead."""
-    provider = model._provider  # noqa: SLF001  # as the library does
-
-    async def processed(
-        response: AsyncStream[ChatCompletionChunk],
-        model_request_parameters: ModelRequestParameters,
-        settings: Any = None,
-    ) -> OpenAIStreamedResponse:
-        ahead = Ahead(response)
-        with _map_api_errors(model.model_name, provider.model_id_namespace), map_decode_errors(model.model_name):
-            first = await ahead.peek()
-        if isinstance(first, Unset):
-            raise UnexpectedModelBehavior("Streamed response ended without content or tool calls")
-        streamed = LeanStreamedResponse(
-            model_request_parameters=model_request_parameters,
-            _model_name=first.model or model.model_name,
-            _model_profile=model.profile,
-            _response=cast("Any", ahead),
-            _provider_name=provider.name,
-            _model_id_namespace=provider.model_id_namespace,
-            _provider_url=provider.base_url,
-            _model_settings=settings,
-        )
-        streamed.canonical_system = model._canonical_system_stamp  # noqa: SLF001  # likewise
-        return streamed
-
-    return processed
-
-
-class LeanStreamedResponse(OpenAIStreamedResponse):
-    """The library's, which looks through the disk for a library that is not installed whenever a stream is stopped."""
-
-    def get_stream_cancel_errors(self) -> tuple[type[BaseException], ...]:
-        if not _CANCEL_ERRORS:
-            _CANCEL_ERRORS.extend(super().get_stream_cancel_errors())
-        return tuple(_CANCEL_ERRORS)
-
-
-_CANCEL_ERRORS: list[type[BaseException]] = []
-
-
-class Ahead(Generic[T]):
-    """A stream whose next item can be looked at: the library's `PeekableAsyncStream` for one reader."""
-
-    def __init__(self, source: AsyncStream[T]) -> None:
-        self.source = source
-        self._items: AsyncIterator[T] = aiter(source)
-        self._next: T | Unset = UNSET
-        self._over = False
-
-    @classmethod
-    def behind(cls, library: PeekableAsyncStream[T, AsyncStream[T]]) -> Ahead[T]:
-        """Where the library's has come to."""
-        ahead = cls(library.source)
-        ahead._items = library._source_iter or ahead._items  # noqa: SLF001  # the only way to it
-        ahead._next, ahead._over = library._buffer, library._exhausted  # noqa: SLF001  # likewise
-        return ahead
-
-    def __aiter__(self) -> Ahead[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        item = await self.peek()
-        if isinstance(item, Unset):
-            raise StopAsyncIteration
-        self._next = UNSET
-        return item
-
-    async def peek(self) -> T | Unset:
-        if isinstance(self._next, Unset) and not self._over:
-            try:
-                self._next = await anext(self._items)
-            except StopAsyncIteration:
-                self._over = True
-        return self._next
 
 
 def _by_hand(process: Callable[..., Any]) -> Callable[..., Any]:
@@ -256,15 +181,23 @@ class _Head:
 
 
 class LeanStream(AsyncStream[T]):
-    """The SDK's stream in one generator instead of three. One that is left early stops its decoder's reading at once,
+    """The SDK's stream with one generator instead of four. One that is left early stops its decoder's reading at once,
     not when it is collected."""
 
     def __aiter__(self) -> AsyncIterator[T]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the SDK makes another generator
         return self._iterator
 
-    async def __stream__(self) -> AsyncIterator[T]:
-        response, made_of = self.response, self._client._process_response_data  # noqa: SLF001  # as the SDK does
+    def __stream__(self) -> AsyncIterator[T]:  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
+        return _Made(self.data(), self.made)
+
+    def made(self, data: Any) -> T:
+        """The SDK's object of an event."""
         cast_to = cast("Any", self._cast_to)
+        return cast("T", self._client._process_response_data(data=data, cast_to=cast_to, response=self.response))  # noqa: SLF001  # as the SDK does
+
+    async def data(self) -> AsyncGenerator[Any]:
+        """The events as JSON. Raises what the SDK raises."""
+        response = self.response
         events = cast("LeanDecoder", self._decoder).aiter_bytes(body_of(response))
         try:
             async for event in events:
@@ -273,7 +206,7 @@ class LeanStream(AsyncStream[T]):
                 data = event.json()
                 if (error := _error_in(data, response.request)) is not None:
                     raise error
-                yield made_of(data=data, cast_to=cast_to, response=response)
+                yield data
         except timeout_exceptions() as error:
             raise APITimeoutError(request=response.request) from error
         except request_exceptions() as error:
@@ -286,6 +219,23 @@ class LeanStream(AsyncStream[T]):
         if isinstance(self._decoder, LeanDecoder):
             await self._decoder.stop()
         await super().close()
+
+
+class _Made(Generic[T]):
+    """What is made of each item of a generator."""
+
+    def __init__(self, items: AsyncGenerator[Any], make: Callable[[Any], T]) -> None:
+        self._items = items
+        self._make = make
+
+    def __aiter__(self) -> _Made[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        return self._make(await anext(self._items))
+
+    async def aclose(self) -> None:
+        await self._items.aclose()
 
 
 def _error_in(data: object, request: httpx2.Request) -> APIError | None:

@@ -14,7 +14,7 @@ interrupted go the library's way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,7 +45,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.usage import RunUsage
 from pydantic_core import SchemaValidator, core_schema
 
@@ -170,7 +170,7 @@ class LeanRun:
             async with opened as stream:
                 counted = False
                 try:
-                    async for event in stream:
+                    async for event in _events(stream):
                         if self._has_token_limit:
                             self._limits.check_tokens(self._usage + stream.usage)
                         hear(self._turn, event)
@@ -291,6 +291,12 @@ class LeanRun:
                 part = ToolReturnPart(name, returned.text, tool_call_id=key, outcome=returned.outcome)
         self._turn.answered(key, str(part.content))
         return part
+
+
+def _events(stream: StreamedResponse) -> AsyncIterator[ModelResponseStreamEvent]:
+    """What is said; of a lean stream, nothing else."""
+    plain: Callable[[], AsyncIterator[ModelResponseStreamEvent]] | None = getattr(stream, "plain_events", None)
+    return aiter(stream) if plain is None else plain()
 
 
 @lru_cache(maxsize=8)  # one for each of the sessions that speak in turns

@@ -362,14 +362,42 @@ _CHOICE = frozenset({"index", "delta", "finish_reason", "logprobs", "native_fini
 _TEXTS = frozenset({"content", "reasoning_content", "reasoning"})
 
 
-def _chat_piece(event: Json) -> Piece | None:
+def words_in(event: Any) -> str | None:
+    """The words of a Chat chunk that holds words and nothing else; none at all are words too. None: it holds more, or
+    something odd."""
+    try:
+        delta = _lone_delta(event)
+        if delta is None or event.get("usage") is not None or type(event["created"]) is not int:
+            return None
+        if any(type(name) is not str for name in (event["id"], event["model"], event.get("service_tier") or "")):
+            return None
+        words = ""
+        for name, value in delta.items():
+            if not value or name == "role":
+                continue
+            if name != "content" or type(value) is not str:
+                return None
+            words = value
+    except (AttributeError, KeyError, TypeError, IndexError):
+        return None  # not in the shape we know
+    return words
+
+
+def _lone_delta(event: Json) -> Json | None:
+    """The delta of a Chat chunk that has one, and says nothing else."""
     choices = event["choices"]
     if len(choices) != 1 or event.get("usage") or not _ENVELOPE.issuperset(event):
         return None
     choice: Json = choices[0]
     if choice.get("finish_reason") or choice.get("logprobs") or choice.get("index") or not _CHOICE.issuperset(choice):
         return None
-    delta: Json = choice["delta"]
+    return choice["delta"]
+
+
+def _chat_piece(event: Json) -> Piece | None:
+    delta = _lone_delta(event)
+    if delta is None:
+        return None
     found: str | None = None
     for name, value in delta.items():
         if not value or name == "role":

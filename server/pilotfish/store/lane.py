@@ -70,15 +70,18 @@ class Lane:
             self._queue.put((job, future))
         return future
 
-    def put_now(self, job: Job) -> asyncio.Future[Any]:
-        """Serve a small job at once, if nothing is before it; else queue it. It never waits for the thread."""
+    def serve_now(self, job: Job) -> bool:
+        """Serve a small job at once, if nothing is before it. False: it is as it was."""
         if self._closed or self._unanswered or not self._serving.acquire(blocking=False):
-            return self.put(job)
+            return False
         try:
-            served = self._serve_now(job)
+            return self._serve_now(job)
         finally:
             self._serving.release()
-        if not served:
+
+    def put_now(self, job: Job) -> asyncio.Future[Any]:
+        """Serve a small job at once, if nothing is before it; else queue it. It never waits for the thread."""
+        if not self.serve_now(job):
             return self.put(job)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         _resolve(job, future)

@@ -95,12 +95,19 @@ class Ledger:
         When the disk refuses, the records are kept in memory: the first append of the session that meets the trouble
         fails with `StorageError`, later ones succeed, and `unsaved` is set until all of it is saved.
         """
-        durable = any(_is_synced(entry.record) for entry in entries)
         return self._writer.append(
             session_id,
             lambda tables: tables.append(session_id, entries),
-            durable=durable,
-            small=len(entries) <= MOST_SMALL and all(is_small(entry.record) for entry in entries),
+            durable=any(_is_synced(entry.record) for entry in entries),
+            small=_are_small(entries),
+        )
+
+    def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
+        """Likewise, if that can be done without waiting for anybody. False: nothing was added."""
+        return (
+            _are_small(entries)
+            and not any(_is_synced(entry.record) for entry in entries)
+            and self._writer.append_now(session_id, lambda tables: tables.append(session_id, entries))
         )
 
     async def heads(self, session_id: str) -> Heads:
@@ -186,6 +193,10 @@ class Ledger:
             except DamagedDatabase:
                 await self.check()
         return await self._writer.read(work)
+
+
+def _are_small(entries: Sequence[Entry]) -> bool:
+    return len(entries) <= MOST_SMALL and all(is_small(entry.record) for entry in entries)
 
 
 def _is_synced(record: Record) -> bool:

@@ -106,6 +106,11 @@ class Writer:
             return self._lane.put(sync())
         return written
 
+    def append_now(self, session_id: str, work: Callable[[Tables], None]) -> bool:
+        """Add small records that need no sync at once. False: nothing was added."""
+        job = Job(work, writes=True, session_id=session_id)
+        return self._lane.serve_now(job) and job.error is None
+
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         return self._lane.put(Job(work, writes=True, durable=True))
 
