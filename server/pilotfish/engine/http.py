@@ -45,7 +45,29 @@ def is_held(model: object) -> bool:
 
 
 class Client(httpx2.AsyncClient):
-    """A client made here."""
+    """A client made here, whose answers may pause for `stall` seconds. `lean` is its transport, where that is ours."""
+
+    stall = 0.0
+    lean: httpx2.AsyncBaseTransport | None = None
+
+    async def stream_of(self, request: httpx2.Request) -> httpx2.Response:
+        """`send(request, stream=True)`. Of a transport of ours, without httpx2's five steps around it: there are no
+        redirects to follow, and no credentials but those in the headers."""
+        if self.lean is None or self.auth is not None or request.url.userinfo or self.is_closed:
+            return await self.send(request, stream=True)
+        await _hold(request)
+        response = await self.lean.handle_async_request(request)
+        response.request = request
+        response.stream = self._watched(response)
+        if "set-cookie" in response.headers:
+            self.cookies.extract_cookies(response)
+        return response
+
+    async def watch(self, response: httpx2.Response) -> None:
+        response.stream = self._watched(response)
+
+    def _watched(self, response: httpx2.Response) -> Watched:
+        return Watched(cast("httpx2.AsyncByteStream", response.stream), self.stall)
 
 
 async def _hold(_: httpx2.Request) -> None:
@@ -57,17 +79,15 @@ async def _hold(_: httpx2.Request) -> None:
 def create_client(stall: float, *, lean: bool = True) -> httpx2.AsyncClient:
     """A client whose answers are watched. Proxies of the environment hold: then httpx2's own transport is used."""
     patience = stall * FIRST_BYTE_FACTOR
+    transport = _lean_transport() if lean and not getproxies().keys() - {"no"} else None
     client = Client(
         timeout=httpx2.Timeout(connect=CONNECT_SECONDS, read=patience, write=WRITE_SECONDS, pool=CONNECT_SECONDS),
         verify=certificates(),
-        transport=_lean_transport() if lean and not getproxies().keys() - {"no"} else None,
+        transport=transport,
     )
-
-    async def watch(response: httpx2.Response) -> None:
-        response.stream = Watched(cast("httpx2.AsyncByteStream", response.stream), stall)
-
+    client.stall, client.lean = stall, transport
     client.event_hooks["request"].append(_hold)
-    client.event_hooks["response"].append(watch)
+    client.event_hooks["response"].append(client.watch)
     return client
 
 

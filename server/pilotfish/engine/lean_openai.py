@@ -26,7 +26,7 @@ from pydantic_ai._utils import PeekableAsyncStream
 from pydantic_ai.models import Model
 from pydantic_ai.models.openai import OpenAIChatModel
 
-from pilotfish.engine.http import body_of
+from pilotfish.engine.http import Client, body_of
 from pilotfish.engine.lean_chat import processor
 from pilotfish.engine.lean_chunks import chunk
 from pilotfish.engine.lean_stream import LeanDecoder
@@ -134,8 +134,9 @@ class Heads:
         request = self._request(path, request_headers(params), body)
         if request is None:
             return None
+        http = client._client  # noqa: SLF001  # as the SDK does
         try:
-            response = await client._client.send(request, stream=True)  # noqa: SLF001  # as the SDK does
+            response = await (http.stream_of(request) if isinstance(http, Client) else http.send(request, stream=True))
         except timeout_exceptions() as error:
             raise APITimeoutError(request=request) from error
         except request_exceptions() as error:
