@@ -310,10 +310,10 @@ async def decoded(chunks: Sequence[bytes]) -> AsyncIterator[Any]:
             yield event.json()
 
 
-async def test_what_arrives_together_is_one_delta() -> None:
+async def test_what_arrives_together_behind_the_first_words_is_one_delta() -> None:
     events = [event async for event in decoded([written("chat", say(*"abcdefgh"))])]
-    assert [event["choices"][0]["delta"].get("content") for event in events[:2]] == ["", "abcdefgh"]
-    assert len(events) == 4
+    assert [event["choices"][0]["delta"].get("content") for event in events[:3]] == ["", "a", "bcdefgh"]
+    assert len(events) == 5
 
 
 async def test_arguments_that_arrive_together_are_one_delta() -> None:

@@ -57,10 +57,10 @@ class LeanDecoder:
                 texts = False
                 come += len(block)
                 step = max(SLICE, min(intake.gather(come // SHARE), MOST * come // max(seen, 1)))
-                for start in range(0, len(block), step):
-                    if start:
+                for number, piece in enumerate(_slices(block, step, _end_of_two(block) if not seen else 0)):
+                    if number:
                         await asyncio.sleep(0)
-                    found = self._events(block[start : start + step])
+                    found = self._events(piece)
                     seen += len(found)
                     events, has_text = _joined(found)
                     texts = texts or has_text
@@ -152,6 +152,21 @@ class LeanDecoder:
             for choice in cast(list[Any], choices):
                 if isinstance(choice, dict) and cast(Json, choice).get("finish_reason"):
                     self._finished = True
+
+
+def _slices(block: bytes, size: int, first: int) -> Iterator[bytes]:
+    """A block in pieces of a size, but for the first one, where its size is given."""
+    if first:
+        yield block[:first]
+    for start in range(first, len(block), size):
+        yield block[start : start + size]
+
+
+def _end_of_two(block: bytes) -> int:
+    """Where the second event in a block ends, if more comes behind it. The first says who speaks, as a rule, and the
+    second has the first words, which wait for nothing that came with them."""
+    end = block.find(b"\n\n", block.find(b"\n\n") + 2) + 2
+    return end if 2 <= end < len(block) else 0
 
 
 class Parsed(ServerSentEvent):
