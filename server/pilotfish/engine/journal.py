@@ -83,8 +83,10 @@ class Journal:
         self._more = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self._writing = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._savers: list[asyncio.Future[None]] = []
         """who waits for the next write, or the end of the pump"""
+        self._settlers: list[asyncio.Future[None]] = []
+        """who waits for the end of the pump"""
         self._complete = False
         """nothing is to come that belongs to what waits"""
 
@@ -123,18 +125,18 @@ class Journal:
         """Everything emitted before this call has been written, but for states: they say what happens now, and nobody
         misses them after a crash."""
         while self._pump and (self._writing or not all(isinstance(item, StateRecord) for item in self._waiting)):
-            await self._next_step()
+            await self._turn_among(self._savers)
 
     async def settled(self) -> None:
         """Everything emitted before this call has been written and told."""
         while self._pump is not None:
-            await self._next_step()
+            await self._turn_among(self._settlers)
 
-    async def _next_step(self) -> None:
-        """Until something more has been written, or nothing is left to write."""
+    async def _turn_among(self, waiters: list[asyncio.Future[None]]) -> None:
+        """Wait for what they wait for. What was emitted by now is complete."""
         self._complete = True
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        waiters.append(waiter)
         await waiter
 
     async def shown(self) -> None:
@@ -175,10 +177,13 @@ class Journal:
                 async with self.still:
                     batch, self._waiting = self._waiting, []
                     self._unshown, self._complete = 0, False
-                    await self._write_and_tell([item.record() if isinstance(item, _Run) else item for item in batch])
+                    if batch:  # or it was shown while this waited
+                        records = [item.record() if isinstance(item, _Run) else item for item in batch]
+                        await self._write_and_tell(records)
         finally:
             self._pump = None
-            self._wake()
+            _wake(self._savers)
+            _wake(self._settlers)
 
     async def _gather(self) -> None:
         """What belongs together comes within two turns of the loop (a call's end, what the model is told of it, the
@@ -213,8 +218,7 @@ class Journal:
             self._on_unsaved(StorageError("The session could not be saved.", remedy="Look into the log."))
         finally:
             self._writing = False
-            waited_for = self._wake()
-        if waited_for:  # that goes on first: a request on its way costs less time than telling does
+        if _wake(self._savers):  # who waited goes on first: to send a request takes less time than to tell
             await asyncio.sleep(0)
         self._tell(entries)
 
@@ -225,14 +229,6 @@ class Journal:
                     self._face.tell(Told(self._session_id, entry.record.turn_id, entry.seq, entry.record))
                 except Exception:
                     log.exception("a face could not be told of a %s record", entry.record.type)
-
-    def _wake(self) -> bool:
-        """Whether anybody waited."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        return bool(waiters)
 
     async def _written(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """The entries as they are in the ledger. Where a lock on a file keeps nobody out (some network disks know
@@ -257,3 +253,13 @@ class Journal:
             self._seq += told
             entries.append(Entry(self._n, self._seq if told else None, record))
         return entries
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> bool:
+    """Whether anybody waited."""
+    woken = tuple(waiters)
+    waiters.clear()
+    for waiter in woken:
+        if not waiter.done():
+            waiter.set_result(None)
+    return bool(woken)

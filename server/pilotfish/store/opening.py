@@ -100,7 +100,7 @@ class Site:
         """The database, made when there is none, at this program's version; private to the user. A damaged one has
         been set aside, and the notices say so."""
         self._enter()
-        self._leave_log()
+        self.leave_log()
         notices: list[StoreNotice] = []
         if (self.directory / SALVAGED).exists():
             # A program was killed after it had salvaged, and before it had put the copy in its place.
@@ -165,13 +165,14 @@ class Site:
                     os.close(directory)
         os.fsync(self._log)
 
-    def _leave_log(self) -> None:
+    def leave_log(self) -> None:
+        """SQLite removes the log with the last connection, and Windows no file that somebody has open."""
         if self._log is not None:
             os.close(self._log)
             self._log = None
 
     def leave(self) -> None:
-        self._leave_log()
+        self.leave_log()
         if self._presence is not None:
             os.close(self._presence)
             self._presence = None

@@ -157,6 +157,7 @@ class Writer:
         deadline = time.monotonic() + SCRUB_SECONDS_AT_END
         while self._scrubbing and self._spare is None and time.monotonic() < deadline:
             self._scrub()
+        self.site.leave_log()
         for tables in (self._disk, self._spare, self._spare and self._spare.beneath):
             if tables is not None:
                 tables.db.close()
