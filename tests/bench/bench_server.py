@@ -187,7 +187,7 @@ class Bench:
     def rounds(self) -> None:
         marks: dict[str, list[list[float]]] = {"ours": [], "stock": []}
         growth = list[float]()
-        for kind, count in (("ours", 200), ("stock", 60), ("ours", 200)):
+        for kind, count in (("ours", 200), ("stock", 60), ("ours", 200), ("stock", 60), ("ours", 200)):
             script: list[dict[str, Any]] = [{"text": "warm"}, *[READ] * count, {"text": "done"}]
             with self.at.provider(script) as url, ExitStack() as stack:
                 server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
@@ -198,20 +198,19 @@ class Bench:
                 if kind == "ours":
                     growth.append(server.resident() - memory)
 
-        def cost(found: list[float], first: int, last: int) -> float:
-            return (found[last] - found[first]) / (last - first) * 1000
+        def cost(kind: str, first: int, last: int) -> float:
+            """Milliseconds of CPU for a round between these."""
+            return middle([(found[last] - found[first]) / (last - first) * 1000 for found in marks[kind]])
 
-        stock = marks["stock"][0]
-        early = min(cost(found, 5, 25) for found in marks["ours"])
-        late = min(cost(found, 180, 200) for found in marks["ours"])
-        self.table.add("a tool round (read_file), round 10, CPU", early, "ms", 10, stock=cost(stock, 5, 25))
-        stock_late = cost(stock, 40, 60)
-        self.table.add(
-            "    round 195 (of stock: 50) against it", late / early, "×", 2, stock=stock_late / cost(stock, 5, 25)
-        )
-        whole = min(found[-1] - found[0] for found in marks["ours"])
-        self.table.add("200 rounds (of stock: 60), CPU", whole, "s", 3.0, stock=stock[-1] - stock[0])
-        self.table.add("memory growth over 200 rounds", min(growth), "MB", 5)
+        def whole(kind: str) -> float:
+            return middle([found[-1] - found[0] for found in marks[kind]])
+
+        early, stock = cost("ours", 5, 25), cost("stock", 5, 25)
+        self.table.add("a tool round (read_file), round 10, CPU", early, "ms", 10, stock=stock)
+        against = cost("stock", 40, 60) / stock
+        self.table.add("    round 195 (of stock: 50) against it", cost("ours", 180, 200) / early, "×", 2, stock=against)
+        self.table.add("200 rounds (of stock: 60), CPU", whole("ours"), "s", 3.0, stock=whole("stock"))
+        self.table.add("memory growth over 200 rounds", middle(growth), "MB", 5)
 
     def _marks(self, server: Server, session: str) -> list[float]:
         """CPU at the start, at every request, and at the end."""

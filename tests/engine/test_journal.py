@@ -324,3 +324,18 @@ async def test_nothing_is_shown_while_somebody_wants_it_still() -> None:
     await showing
     await book.settled()
     assert len(face.told) == 1
+
+
+async def test_whoever_waits_for_what_breaks_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = journal(Disk(), SilentFace(NoEditor()))
+
+    def breaks(_: object) -> Sequence[Entry]:
+        raise MemoryError
+
+    monkeypatch.setattr(book, "_numbered", breaks)
+    book.emit(notice("a"))
+    pump = book._pump
+    assert pump is not None
+    saved, settled = asyncio.ensure_future(book.saved()), asyncio.ensure_future(book.settled())
+    await asyncio.wait((saved, settled, pump), timeout=10)
+    assert [type(task.exception()) for task in (saved, settled, pump)] == [MemoryError] * 3

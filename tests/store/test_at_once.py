@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import sqlite3
@@ -21,7 +22,7 @@ from tests.store.makers import Pen, call, chunk, end, opened, said, session, sta
 from pilotfish.core.messages import CallResult
 from pilotfish.core.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
 from pilotfish.errors import SessionBusy, StorageError
-from pilotfish.store import quick, writer
+from pilotfish.store import opening, quick, writer
 from pilotfish.store.bodies import MOST_AT_ONCE, encode, is_small
 from pilotfish.store.jobs import Job, commit
 from pilotfish.store.lane import Lane
@@ -75,23 +76,91 @@ async def _syncs(ledger: Ledger, entries: Sequence[Entry], synced: list[int]) ->
     return len(synced) - before
 
 
-async def test_what_cannot_be_synced_is_said_and_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _fails(_: int) -> None:
+    raise OSError(errno.EIO, "broken")
+
+
+async def test_a_log_that_cannot_be_synced_is_brought_into_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
-        pen, fsync = Pen(), os.fsync
+        pen = Pen()
+        monkeypatch.setattr(os, "fsync", _fails)
+        await ledger.append("s", pen(start()))
+        assert ledger.unsaved is None
+        assert (tmp_path / "sessions.db-wal").stat().st_size == 0
+        monkeypatch.undo()
+        await ledger.append("s", pen(start()))
 
-        def fails(_: int) -> None:
-            raise OSError(errno.EIO, "broken")
 
-        monkeypatch.setattr(os, "fsync", fails)
-        first = pen(start())
+async def test_what_cannot_be_synced_at_all_is_said_and_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.01)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        pen = Pen()
+        monkeypatch.setattr(os, "fsync", _fails)
+        reading = sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM records").fetchall()  # so that the log cannot be emptied
+        first, then = pen(start()), pen(start())
         with pytest.raises(StorageError):
             await ledger.append("s", first)
-        monkeypatch.setattr(os, "fsync", fsync)
-        then = pen(start())
-        await ledger.append("s", then)
+        assert ledger.unsaved is not None
+        with contextlib.suppress(StorageError):
+            await ledger.append("s", then)
+        reading.close()
+        monkeypatch.undo()
+        for _ in range(300):
+            if ledger.unsaved is None:
+                break
+            await asyncio.sleep(0.01)
+        assert ledger.unsaved is None
         assert await ledger.history("s") == [*first, *then]
+
+
+async def test_a_database_behind_a_link_is_synced_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    (tmp_path / "real").mkdir()
+    async with opened(tmp_path / "real"):
+        pass
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "sessions.db").symlink_to(tmp_path / "real" / "sessions.db")
+    async with opened(tmp_path / "link") as (ledger, catalog):
+        await catalog.create(session())
+        await ledger.append("s", Pen()(start()))
+        assert ledger.unsaved is None
+
+
+async def test_without_a_log_what_was_said_is_synced_with_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+
+    def none(_: sqlite3.Connection) -> bool:
+        return False
+
+    monkeypatch.setattr(opening, "_use_write_ahead_log", none)
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        append = ledger.append("s", Pen()(start()))
+        assert not append.done()
+        await append
+        [(level,)] = await ledger._writer.read(lambda tables: tables.db.execute("PRAGMA synchronous").fetchall())
+        assert level == 2
+
+
+async def test_what_short_lived_programs_left_to_merge_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    pen = Pen()
+    for run in range(8):
+        async with opened(tmp_path) as (ledger, catalog):
+            if run == 0:
+                await catalog.create(session())
+            for number in range(writer.SCATTERED // 2):
+                await ledger.append("s", pen(said(f"word{number}", message_id=f"m{run}.{number}")))
+            await asyncio.sleep(0.1)
+    assert _pieces(tmp_path) < 2 * writer.SCATTERED
 
 
 async def test_the_pieces_of_the_search_index_are_merged_behind_what_is_written(
@@ -101,6 +170,10 @@ async def test_the_pieces_of_the_search_index_are_merged_behind_what_is_written(
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         pen = Pen()
+        disk = ledger._writer._disk
+        assert disk is not None
+        while disk.index.scattered:  # it looks once what others have left
+            await asyncio.sleep(0.01)
         for number in range(3 * writer.SCATTERED):
             await ledger.append("s", pen(said(f"word{number}", message_id=f"m{number}")))
         assert _pieces(tmp_path) > writer.SCATTERED

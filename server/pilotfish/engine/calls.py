@@ -155,7 +155,7 @@ class Calls:
         turn = self._turn
         async with self._slots:
             turn.registry.move(call_id, CallStatus.IN_PROGRESS, approval=allowed.approval)
-            await turn.ports.saved()  # what is about to happen is on disk before it happens
+            await turn.ports.settled()  # what is about to happen is on disk before it happens
             judged = {
                 touch.path: Path(fact.path)
                 for touch, fact in zip(tool.subject(allowed.args).touches, allowed.facts.paths, strict=False)

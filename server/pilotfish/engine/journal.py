@@ -180,6 +180,10 @@ class Journal:
                     if batch:  # or it was shown while this waited
                         records = [item.record() if isinstance(item, _Run) else item for item in batch]
                         await self._write_and_tell(records)
+        except BaseException as error:  # who waits must not take it for done
+            _wake(self._savers, error)
+            _wake(self._settlers, error)
+            raise
         finally:
             self._pump = None
             _wake(self._savers)
@@ -255,11 +259,18 @@ class Journal:
         return entries
 
 
-def _wake(waiters: list[asyncio.Future[None]]) -> bool:
-    """Whether anybody waited."""
+def _wake(waiters: list[asyncio.Future[None]], error: BaseException | None = None) -> bool:
+    """Whether anybody waited. With an error it is theirs too."""
     woken = tuple(waiters)
     waiters.clear()
     for waiter in woken:
-        if not waiter.done():
-            waiter.set_result(None)
+        if waiter.done():
+            continue
+        match error:
+            case None:
+                waiter.set_result(None)
+            case Exception():
+                waiter.set_exception(error)
+            case _:
+                waiter.cancel()
     return bool(woken)

@@ -84,12 +84,13 @@ class Blobs:
             [(hash_,) for hash_ in gone],
         )
 
-    def pins(self) -> Counter[str]:
-        return self._pinned.copy()
+    def pins(self) -> Counter[str] | None:
+        """What `restore_pins` needs; None where there are none, as in most transactions."""
+        return self._pinned.copy() if self._pinned else None
 
-    def restore_pins(self, pins: Counter[str]) -> None:
+    def restore_pins(self, pins: Counter[str] | None) -> None:
         """After a rollback."""
-        self._pinned = pins
+        self._pinned = Counter() if pins is None else pins
 
 
 def missing_blob() -> StorageError:

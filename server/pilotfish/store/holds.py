@@ -131,16 +131,23 @@ class Holds:
                 if not lock_alone(fd):
                     raise SessionBusy(_busy(path))
                 if _is_at(fd, path):
-                    with contextlib.suppress(OSError):  # a full disk: it is locked all the same
-                        said = orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label})
-                        # Not emptied first: ext4 writes a file that was emptied to the disk when it is closed.
-                        os.ftruncate(fd, os.write(fd, said))
+                    self._sign(fd)
                     return fd
             except BaseException:
                 os.close(fd)
                 raise
             # The holder before us removed the file between our opening and our locking it.
             os.close(fd)
+
+    def _sign(self, fd: int) -> None:
+        """Write who holds it. Where that is not possible (a full disk) it is locked all the same, by nobody known."""
+        said = orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label})
+        try:
+            # Not emptied first: ext4 writes a file that was emptied to the disk when it is closed.
+            os.ftruncate(fd, os.write(fd, said))
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, 0)
 
     def _path(self, session_id: str) -> Path:
         name = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -93,6 +93,8 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / DATABASE
+        self.has_log = False
+        """whether there is a log to be synced: not where memory cannot be shared (some network disks)"""
         self._presence: int | None = None
         self._log: int | None = None
 
@@ -155,15 +157,13 @@ class Site:
     def sync(self) -> None:
         """After this, what was committed without a sync is as safe as if it had been committed with one: its log is on
         the disk. SQLite keeps the file as long as it is open."""
-        if self._log is None:
-            self._log = os.open(f"{self.path}-wal", os.O_RDWR)
-            if os.name == "posix":  # that there is such a file
-                directory = os.open(self.directory, os.O_RDONLY)
-                try:
-                    os.fsync(directory)
-                finally:
-                    os.close(directory)
-        os.fsync(self._log)
+        log = self._log
+        if log is None:
+            path = f"{os.path.realpath(self.path)}-wal"  # beside the file itself, as SQLite has it
+            log = os.open(path, os.O_RDWR)
+            self._log = log
+            _sync_directory(Path(path).parent)
+        os.fsync(log)
 
     def leave_log(self) -> None:
         """SQLite removes the log with the last connection, and Windows no file that somebody has open."""
@@ -193,7 +193,7 @@ class Site:
             refuse_newer(db)
             if db.execute("PRAGMA page_count").fetchone() == (0,):
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # a deleted session's room can be given back
-            _use_write_ahead_log(db)
+            self.has_log = _use_write_ahead_log(db)
             db.execute("PRAGMA secure_delete = ON")
             db.execute(f"PRAGMA journal_size_limit = {MAX_IDLE_LOG_BYTES}")
             migrate(db)
@@ -282,17 +282,27 @@ def _connection(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Two processes that open a new database at once get in each other's way here without the busy timeout helping."""
+def _use_write_ahead_log(db: sqlite3.Connection) -> bool:
+    """Whether SQLite does. Two processes that open a new database at once get in each other's way here without the busy
+    timeout helping."""
     for attempt in range(50):
         try:
-            db.execute("PRAGMA journal_mode = WAL")
+            return db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or attempt == 49:
                 raise
             time.sleep(0.02)
-        else:
-            return
+    return False
+
+
+def _sync_directory(directory: Path) -> None:
+    """That there is such a file. Not every system can say so, and SQLite does not insist either."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _mend(db: sqlite3.Connection) -> None:

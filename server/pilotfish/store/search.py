@@ -21,7 +21,7 @@ MERGED_PAGES: Final = 64
 """index pages merged in one transaction: a few milliseconds"""
 
 CRISIS: Final = 1000
-"""pieces of an index that FTS5 merges by itself, all at once; there are never so many"""
+"""pieces of an index that FTS5 merges by itself, all at once: more than there are when the thread gets to merge"""
 
 SCRUBBED_PAGES: Final = 400
 """index pages rewritten in one transaction while deleted text is scrubbed: a few milliseconds"""

@@ -80,20 +80,21 @@ class Standings:
             if not standing.dirty:
                 continue
             standing.dirty = False
-            self._db.execute(
-                "UPDATE sessions SET n = ?, seq = ?, audit_hash = ? WHERE key = ?",
-                (standing.n, standing.seq, standing.audit_hash, standing.key),
-            )
+            heads = (standing.n, standing.seq, standing.audit_hash)
             if standing.updated_at is None:
+                self._db.execute(
+                    "UPDATE sessions SET n = ?, seq = ?, audit_hash = ? WHERE key = ?", (*heads, standing.key)
+                )
                 continue
             usage = standing.usage
             self._db.execute(
-                "UPDATE sessions SET updated_at = max(updated_at, ?), turns = turns + ?,"
+                "UPDATE sessions SET n = ?, seq = ?, audit_hash = ?, updated_at = max(updated_at, ?),"
+                " turns = turns + ?,"
                 " input_tokens = input_tokens + ?, output_tokens = output_tokens + ?,"
                 " cached_tokens = cached_tokens + ?, requests = requests + ?, tool_calls = tool_calls + ?,"
                 " cost = CASE WHEN ? IS NULL THEN cost ELSE coalesce(cost, 0) + ? END WHERE key = ?",
                 (
-                    *(standing.updated_at, standing.turns, usage.input_tokens, usage.output_tokens),
+                    *(*heads, standing.updated_at, standing.turns, usage.input_tokens, usage.output_tokens),
                     *(usage.cached_tokens, usage.requests, usage.tool_calls, usage.cost, usage.cost),
                     standing.key,
                 ),

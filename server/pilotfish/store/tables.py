@@ -50,14 +50,14 @@ class Tables:
         self.blobs = Blobs(db)
         self.index = Index(db)
         self._standings = Standings(db)
-        self._pins: Counter[str] = Counter()
+        self._pins: Counter[str] | None = None
 
     # Transactions
 
     def begin(self) -> None:
+        self._pins = self.blobs.pins()
         self.db.execute("BEGIN IMMEDIATE")
         self._standings.refresh()
-        self._pins = self.blobs.pins()
 
     def commit(self) -> None:
         self._standings.write()

@@ -14,6 +14,7 @@ loop goes on meanwhile.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -99,7 +100,7 @@ class Writer:
     ) -> asyncio.Future[None]:
         """Add records: on the thread, or at once when they are small."""
         job = Job(work, writes=True, durable=durable, session_id=session_id)
-        if not small:
+        if not small or (durable and not self.site.has_log):
             return self._lane.put(job)
         written = self._lane.put_now(job)
         if durable and written.done() and written.exception() is None:
@@ -192,12 +193,25 @@ class Writer:
                 self._read(job)
 
     def _sync(self, jobs: Sequence[Job]) -> None:
-        """They are committed already: if this fails, they are in danger, and not lost."""
+        """What they stand for is committed already. A log that could not be synced once may say that it is and have a
+        hole: what is in it is brought into the database, and what cannot be is in danger."""
         try:
-            self.site.sync()
-        except OSError as error:
+            try:
+                self.site.sync()
+            except OSError:
+                self.site.leave_log()
+                self._empty_log()
+        except Exception as error:
+            self._lose_disk(error)
             for job in jobs:
-                job.error = self._words(error)
+                job.error = self._trouble
+
+    def _empty_log(self) -> None:
+        if self._disk is None:
+            raise self._trouble
+        self._behave("synced")
+        if self._disk.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
+            raise OSError(errno.EIO, "the log could not be emptied")
 
     def _write(self, jobs: Sequence[Job]) -> None:
         for _ in range(2):
@@ -293,6 +307,7 @@ class Writer:
     def _open(self) -> None:
         db, notices = self.site.open()
         previous, self._disk = self._disk, Tables(db)
+        self._disk.index.scattered = SCATTERED + 1  # nobody knows how much was left to merge
         if self._spare is not None:
             previous, self._spare.beneath = self._spare.beneath, self._disk
         if previous is not None:
