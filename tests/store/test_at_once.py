@@ -113,12 +113,14 @@ async def test_what_cannot_be_synced_at_all_is_said_and_not_lost(tmp_path: Path,
             await ledger.append("s", then)
         reading.close()
         monkeypatch.undo()
-        for _ in range(300):
-            if ledger.unsaved is None:
-                break
-            await asyncio.sleep(0.01)
-        assert ledger.unsaved is None
+        await _saved(ledger)
         assert await ledger.history("s") == [*first, *then]
+
+
+async def _saved(ledger: Ledger) -> None:
+    async with asyncio.timeout(10):
+        while ledger.unsaved is not None:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_database_behind_a_link_is_synced_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
