@@ -13,7 +13,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -137,7 +137,7 @@ class Rules:
                     steps = file.parent.relative_to(root).parts
                     directories.update(dict.fromkeys(root.joinpath(*steps[:count]) for count in range(len(steps) + 1)))
         ordered = sorted(directories, key=lambda directory: len(directory.parts))
-        return [file for directory in ordered if (file := directory / "AGENTS.md").is_file()]
+        return [file for directory in ordered if (file := _rules_file(directory)).is_file()]
 
     def _read(self, file: Path) -> str:
         try:
@@ -147,6 +147,11 @@ class Rules:
         if len(text) > MAX_RULES_CHARS:
             text = text[:MAX_RULES_CHARS] + "\n[cut here: the file is longer]"
         return f'<rules from="{self._workspace.relative(file)}">\n{text}\n</rules>' if text else ""
+
+
+@lru_cache(maxsize=256)
+def _rules_file(directory: Path) -> Path:
+    return directory / "AGENTS.md"
 
 
 async def _resource(block: Mapping[str, Any], workspace: Workspace, notices: list[str]) -> str:

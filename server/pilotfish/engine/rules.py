@@ -23,6 +23,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -161,7 +162,7 @@ class RuleBook:
     def _repository(self, folder: Path | None) -> Found:
         if folder is None:
             return Found()
-        table = self._read(folder / REPOSITORY_FILE)
+        table = self._read(_repository_file(folder))
         if isinstance(table, str):
             return Found(problems=(table,))
         found = _found(table, "repository", str(REPOSITORY_FILE))
@@ -194,6 +195,11 @@ class RuleBook:
             ) from error
         self._seen.clear()
         return changed
+
+
+@lru_cache(maxsize=64)
+def _repository_file(folder: Path) -> Path:
+    return folder / REPOSITORY_FILE
 
 
 class _ShapeError(Exception):

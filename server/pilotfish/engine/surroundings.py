@@ -7,9 +7,11 @@ on; keys are kept in memory alone; nothing of a folder is used that is not trust
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +83,7 @@ class Surroundings:
 
     def roots_for(self, folder: str | None) -> list[Path]:
         """The session's folder first, then the editor's other folders."""
-        roots = [Path(folder).resolve()] if folder else []
+        roots = [_path(os.path.realpath(folder))] if folder else []
         return roots + [root for root in self.roots if root not in roots]
 
     def make_workspace(self, folder: str | None) -> Workspace:
@@ -153,3 +155,9 @@ class Surroundings:
         packet, would each do their step in a row, and nobody else would be served meanwhile."""
         async with self._gate:
             await asyncio.sleep(0)
+
+
+@lru_cache(maxsize=64)
+def _path(name: str) -> Path:
+    """Made once: the folder of a session is looked up before every turn."""
+    return Path(name)

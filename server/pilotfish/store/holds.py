@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -124,9 +125,12 @@ class Holds:
             os.close(held.fd)
 
     def _lock(self, path: Path) -> int:
-        make_private(self._directory)
         while True:
-            fd = open_lock_file(path)
+            try:
+                fd = open_lock_file(path)
+            except FileNotFoundError:
+                make_private(self._directory)
+                fd = open_lock_file(path)
             try:
                 if not lock_alone(fd):
                     raise SessionBusy(_busy(path))
@@ -150,8 +154,13 @@ class Holds:
                 os.ftruncate(fd, 0)
 
     def _path(self, session_id: str) -> Path:
-        name = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
-        return self._directory / f"{name}.lock"
+        return _file_of(session_id, self._directory)
+
+
+@lru_cache(maxsize=256)
+def _file_of(session_id: str, directory: Path) -> Path:
+    name = blake2b(session_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return directory / f"{name}.lock"
 
 
 def _busy(path: Path) -> str:

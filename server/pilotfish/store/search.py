@@ -41,6 +41,8 @@ class Index:
         self._db = db
         self.scattered = 0
         """texts that were added since the last merge: each may be a piece of its own"""
+        self.left = 0
+        """texts that others may have left like that; they count with the first that is added here"""
 
     def merge_by_hand(self) -> None:
         """FTS5 merges the pieces of its index in the middle of an insert, now and then for as long as fifty inserts
@@ -64,7 +66,8 @@ class Index:
         return more
 
     def add_text(self, key: int, n: int, text: str) -> None:
-        self.scattered += 1
+        self.scattered += 1 + self.left
+        self.left = 0
         self._db.execute(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)", ((key << 32) + n, searchable(text[:MAX_INDEXED_CHARS]))
         )

@@ -307,7 +307,7 @@ class Writer:
     def _open(self) -> None:
         db, notices = self.site.open()
         previous, self._disk = self._disk, Tables(db)
-        self._disk.index.scattered = SCATTERED + 1  # nobody knows how much was left to merge
+        self._disk.index.left = SCATTERED
         if self._spare is not None:
             previous, self._spare.beneath = self._spare.beneath, self._disk
         if previous is not None:
