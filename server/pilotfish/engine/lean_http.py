@@ -12,6 +12,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import httptools
@@ -357,10 +358,15 @@ async def _message(request: httpx2.Request) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
     chunked = False
     for name, value in request.headers.raw:
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):  # the value may be a key: it is not said
-            raise httpx2.LocalProtocolError(f"Illegal header {name!r}")
-        lines.append(name + b": " + value)
+        lines.append(_line(name, value))
         chunked = chunked or name.lower() == b"transfer-encoding"
     if chunked:
         body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
     return b"\r\n".join((*lines, b"", body))
+
+
+@lru_cache(maxsize=128)  # nearly all are the same for every request
+def _line(name: bytes, value: bytes) -> bytes:
+    if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):  # the value may be a key: it is not said
+        raise httpx2.LocalProtocolError(f"Illegal header {name!r}")
+    return name + b": " + value

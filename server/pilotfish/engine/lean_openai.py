@@ -150,14 +150,18 @@ class Heads:
         head = self._known.get(self._key(path, headers))
         if head is None or head.base is not self._client.base_url:
             return None
-        return httpx2.Request(
+        made = httpx2.Request(
             "POST",
             head.url,
             headers=head.headers,
             cookies=self._client._client.cookies,  # noqa: SLF001  # as the SDK does: the jar is the HTTP client's
-            content=body,
+            stream=httpx2.ByteStream(body),  # not `content`: all headers but one are there
             extensions=head.extensions,
         )
+        made.headers.encoding = head.headers.encoding  # else it is found out again
+        made.headers["Content-Length"] = str(len(body))
+        made.read()
+        return made
 
     def _key(self, path: str, headers: Mapping[str, Any]) -> tuple[object, ...]:
         return (path, self._client.api_key, *headers.items())
