@@ -22,7 +22,7 @@ from tests.store.makers import Pen, call, chunk, end, opened, said, session, sta
 from pilotfish.core.messages import CallResult
 from pilotfish.core.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
 from pilotfish.errors import SessionBusy, StorageError
-from pilotfish.store import opening, quick, writer
+from pilotfish.store import opening, quick, tidying, writer
 from pilotfish.store.bodies import MOST_AT_ONCE, encode, is_small
 from pilotfish.store.jobs import Job, commit
 from pilotfish.store.lane import Lane
@@ -159,10 +159,10 @@ async def test_what_short_lived_programs_left_to_merge_is_merged(tmp_path: Path,
         async with opened(tmp_path) as (ledger, catalog):
             if run == 0:
                 await catalog.create(session())
-            for number in range(writer.SCATTERED // 2):
+            for number in range(tidying.SCATTERED // 2):
                 await ledger.append("s", pen(said(f"word{number}", message_id=f"m{run}.{number}")))
             await asyncio.sleep(0.1)
-    assert _pieces(tmp_path) < 2 * writer.SCATTERED
+    assert _pieces(tmp_path) < 2 * tidying.SCATTERED
 
 
 async def test_the_pieces_of_the_search_index_are_merged_behind_what_is_written(
@@ -175,9 +175,9 @@ async def test_the_pieces_of_the_search_index_are_merged_behind_what_is_written(
         disk = ledger._writer._disk
         assert disk is not None
         disk.index.left = 0
-        for number in range(3 * writer.SCATTERED):
+        for number in range(3 * tidying.SCATTERED):
             await ledger.append("s", pen(said(f"word{number}", message_id=f"m{number}")))
-        assert _pieces(tmp_path) > writer.SCATTERED
+        assert _pieces(tmp_path) > tidying.SCATTERED
         await ledger.append("s", pen(start()))
         for _ in range(300):
             if _pieces(tmp_path) < 16:

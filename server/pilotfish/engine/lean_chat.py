@@ -19,7 +19,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models._decode_errors import map_decode_errors
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIStreamedResponse, _map_api_errors
 
-from pilotfish.engine.lean_stream import Json, words_in
+from pilotfish.engine.lean_pieces import Json, words_in
 
 if TYPE_CHECKING:
     from pilotfish.engine.lean_openai import LeanStream

@@ -17,8 +17,7 @@ import asyncio
 import errno
 import logging
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -30,25 +29,15 @@ from pilotfish.store.quick import Quick
 from pilotfish.store.rows import StoreNotice
 from pilotfish.store.spare import SpareTables
 from pilotfish.store.tables import Tables
+from pilotfish.store.tidying import PAUSE_SECONDS, Tidying, impatient
 from pilotfish.store.troubles import damage, is_damage, is_passing, trouble_of
 
 T = TypeVar("T")
 
 RETRY_SECONDS: Final = 3.0
 
-SCRUB_PAUSE_SECONDS: Final = 0.005
-"""between two pieces of scrubbing, for other processes to come in"""
-
 SCRUB_SECONDS_AT_END: Final = 0.5
 """what is left then is scrubbed after the next start"""
-
-SCATTERED: Final = 32
-"""texts added to the search index, after which the thread merges its pieces when it has nothing else to do"""
-
-TOO_SCATTERED: Final = 256
-"""after which it does so in any case"""
-
-SHORT_BUSY_MS: Final = 100
 
 MANY_IN_A_ROW: Final = 200
 """commits on the event loop: then one goes to the thread, which empties the log into the database when it is long"""
@@ -83,7 +72,7 @@ class Writer:
         self._next_try = 0.0
         self._since = 0.0
         self._told: set[str] = set()
-        self._scrubbing = False
+        self._tidying = Tidying(self.site)
         self._lane = Lane("pilotfish-store", self, self._serve_now)
 
     @property
@@ -156,8 +145,8 @@ class Writer:
             self._next_try = 0.0
             self._try_disk()
         deadline = time.monotonic() + SCRUB_SECONDS_AT_END
-        while self._scrubbing and self._spare is None and time.monotonic() < deadline:
-            self._scrub()
+        while self._tidying.scrubs and self._spare is None and time.monotonic() < deadline:
+            self._tidy()
         self.site.leave_log()
         for tables in (self._disk, self._spare, self._spare and self._spare.beneath):
             if tables is not None:
@@ -167,7 +156,7 @@ class Writer:
     def pause(self) -> float | None:
         if self._spare is not None:
             return RETRY_SECONDS
-        return SCRUB_PAUSE_SECONDS if self._scrubbing or self._scattered > SCATTERED else None
+        return PAUSE_SECONDS if self._tidying.is_due(self._disk) else None
 
     def serve(self, batch: Sequence[Job]) -> None:
         syncs = [job for job in batch if job.syncs]
@@ -184,7 +173,7 @@ class Writer:
             self._lose_disk(error)
         if self._spare is not None:
             self._try_disk()
-        elif not batch or self._scattered > TOO_SCATTERED:
+        elif not batch or self._tidying.is_overdue(self._disk):
             self._tidy()
         if writes:
             self._write(writes)
@@ -307,12 +296,11 @@ class Writer:
     def _open(self) -> None:
         db, notices = self.site.open()
         previous, self._disk = self._disk, Tables(db)
-        self._disk.index.left = SCATTERED
         if self._spare is not None:
             previous, self._spare.beneath = self._spare.beneath, self._disk
         if previous is not None:
             previous.db.close()
-        self._scrubbing = not self.site.is_scrubbed
+        self._tidying.begin(self._disk)
         self._needs_opening = False
         self._manners = None
         self.generation += 1
@@ -330,7 +318,7 @@ class Writer:
         for job in self._backlog:
             job.error = None
         self._behave("synced")
-        with self._impatient(self._disk):
+        with impatient(self._disk):
             commit(self._disk, self._backlog)
         refused = [job for job in self._backlog if job.error is not None]
         if refused:
@@ -344,51 +332,17 @@ class Writer:
 
     def _delete(self, tables: Tables, session_id: str) -> None:
         if tables is self._disk:
-            self.site.mark_scrubbed(False)
-            self._scrubbing = True
-        tables.delete(session_id)
-
-    @property
-    def _scattered(self) -> int:
-        return 0 if self._disk is None else self._disk.index.scattered
+            self._tidying.delete(tables, session_id)
+        else:
+            tables.delete(session_id)
 
     def _tidy(self) -> None:
         """A piece of what nobody waits for."""
-        if self._scrubbing:
-            self._scrub()
-        elif self._disk is not None and self._scattered > SCATTERED:
+        if self._disk is not None:
             try:
-                commit(self._disk, [Job(lambda tables: tables.index.merge(), writes=True)])
+                self._tidying.step(self._disk)
             except Exception as error:
-                self._disk.index.scattered = 0  # later, with what is added then
-                if is_damage(error):
-                    self._lose_disk(error)
-
-    def _scrub(self) -> None:
-        """Overwrite a piece of what was deleted; at the end, empty the log of it too."""
-        if self._disk is None or not self._scrubbing:
-            return
-        job = Job(lambda tables: tables.index.scrub(), writes=True)
-        try:
-            commit(self._disk, [job])
-            if job.result is not True and not self._disk.give_back():
-                with self._impatient(self._disk):
-                    self._disk.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._scrubbing = False
-                self.site.mark_scrubbed(True)
-        except Exception as error:
-            if is_damage(error):
                 self._lose_disk(error)
-            self._scrubbing = False  # the mark stays: it is done after the next start
-
-    @contextmanager
-    def _impatient(self, tables: Tables) -> Generator[None]:
-        """Wait only a moment for other processes: turns wait behind this."""
-        tables.db.execute(f"PRAGMA busy_timeout = {SHORT_BUSY_MS}")
-        try:
-            yield
-        finally:
-            tables.db.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
     def _behave(self, manners: Literal["synced", "patient", "at once"]) -> None:
         """Whether a commit is synced, and whether it waits for others and for the log to be emptied."""
