@@ -32,8 +32,8 @@ export async function openBrowser(viewport = { width: 1280, height: 800 }): Prom
     args: FLAGS,
     permissions: ['clipboard-read', 'clipboard-write'],
   });
+  context.setDefaultTimeout(45_000); // for every window of it
   const page = context.pages()[0] ?? (await context.newPage());
-  page.setDefaultTimeout(45_000);
   return {
     context,
     page,
