@@ -85,8 +85,14 @@ export async function say(page: Page, messages: readonly ToView[]): Promise<void
   }, messages);
 }
 
-export function posted<T extends FromView['type']>(page: Page, type: T): Promise<Extract<FromView, { type: T }>[]> {
-  return page.evaluate((wanted) => window.posted.filter((message) => message.type === wanted), type) as Promise<
-    Extract<FromView, { type: T }>[]
-  >;
+/** What the view has sent, once it has painted what goes with it. */
+export async function posted<T extends FromView['type']>(
+  page: Page,
+  type: T,
+): Promise<Extract<FromView, { type: T }>[]> {
+  const said = await page.evaluate(async (wanted) => {
+    for (let n = 0; n < 3; n += 1) await new Promise((done) => requestAnimationFrame(done));
+    return window.posted.filter((message) => message.type === wanted);
+  }, type);
+  return said as Extract<FromView, { type: T }>[];
 }
