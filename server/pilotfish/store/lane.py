@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pilotfish.errors import StorageError
 from pilotfish.store.jobs import Job
@@ -46,7 +46,9 @@ class Lane:
         """`serve_now` does one job on the event loop, while the thread is idle. False: it is for the thread."""
         self._server = server
         self._serve_now = serve_now
-        self._queue: SimpleQueue[tuple[Job, asyncio.Future[Any]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Job, asyncio.Future[Any]] | Literal["look again"] | None] = SimpleQueue()
+        self._asleep = False
+        """whether the thread may be waiting for a job without an end"""
         self._unanswered = 0
         self._closed = False
         self._serving = threading.Lock()
@@ -78,6 +80,9 @@ class Lane:
             return self._serve_now(job)
         finally:
             self._serving.release()
+            if self._asleep and self._server.pause() is not None:
+                self._asleep = False
+                self._queue.put("look again")
 
     def put_now(self, job: Job) -> asyncio.Future[Any]:
         """Serve a small job at once, if nothing is before it; else queue it. It never waits for the thread."""
@@ -113,9 +118,10 @@ class Lane:
         """All jobs that are there, at least one unless the pause is over. None: the lane is being closed."""
         batch: list[tuple[Job, asyncio.Future[Any]]] = []
         try:
-            item = self._queue.get(timeout=self._server.pause())
+            item = self._wait()
             while item is not None:
-                batch.append(item)
+                if item != "look again":
+                    batch.append(item)
                 if len(batch) == MAX_BATCH:
                     return batch
                 item = self._queue.get_nowait()
@@ -125,6 +131,17 @@ class Lane:
             return None
         self._queue.put(None)
         return batch
+
+    def _wait(self) -> tuple[Job, asyncio.Future[Any]] | None:
+        """The next job, or `Empty` when the pause is over."""
+        while True:
+            self._asleep = True  # before it is asked: what is done on the loop meanwhile is not missed
+            pause = self._server.pause()
+            self._asleep = pause is None
+            item = self._queue.get(timeout=pause)
+            self._asleep = False
+            if item != "look again":
+                return item
 
     def _answer(self, batch: Sequence[tuple[Job, asyncio.Future[Any]]]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Job, asyncio.Future[Any]]]] = {}

@@ -7,8 +7,8 @@ Every few seconds, and at the end, the writer tries the disk again and writes wh
 
 Small appends are written on the event loop, which costs a quarter of the way to the thread and back. There nothing is
 waited for: not for another process, not for the log to be emptied into the database, not for pieces of the search index
-to be merged, not for a slow disk (`quick.py`). Where they have to be synced, the thread does that behind them, and the
-loop goes on meanwhile.
+to be merged, not for a slow disk; and after some milliseconds of them one goes to the thread (`quick.py`), which does
+all that. Where they have to be synced, the thread does that behind them, and the loop goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -39,11 +39,8 @@ RETRY_SECONDS: Final = 3.0
 SCRUB_SECONDS_AT_END: Final = 0.5
 """what is left then is scrubbed after the next start"""
 
-MANY_IN_A_ROW: Final = 200
-"""commits on the event loop: then one goes to the thread, which empties the log into the database when it is long"""
-
 LOG_PAGES: Final = 1000
-"""a log of so many pages is long"""
+"""a log of so many pages is long: the thread empties it into the database"""
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +61,6 @@ class Writer:
         self.site = Site(directory)
         self._disk: Tables | None = None
         self._manners: Literal["synced", "patient", "at once"] | None = None
-        self._in_a_row = 0
         self._spare: SpareTables | None = None
         self._backlog: list[Job] = []
         self._trouble = StorageError("", remedy="")
@@ -118,8 +114,7 @@ class Writer:
 
     def _serve_now(self, job: Job) -> bool:
         """On the event loop, while the thread is idle."""
-        self._in_a_row += 1
-        if self._spare is not None or self._disk is None or self._in_a_row > MANY_IN_A_ROW or not self.quick:
+        if self._spare is not None or self._disk is None or self.quick.tired or not self.quick:
             return False
         try:
             with self.quick.measured():
@@ -165,7 +160,7 @@ class Writer:
             if len(syncs) == len(batch):
                 return
         writes = [job for job in batch if job.writes]
-        self._in_a_row = 0
+        self.quick.rest()
         try:
             if self._manners == "at once":
                 self._behave("patient")
