@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -293,17 +294,34 @@ async def test_a_disk_that_was_slow_is_left_to_the_thread_for_a_while(tmp_path: 
         await ledger.append("s", pen(start()))
 
         def slow(tables: Any, jobs: Sequence[Job]) -> None:
-            time.sleep(quick.QUICK_SECONDS * 2)
+            time.sleep(quick.CHANCE_SECONDS * 2)
             commit(tables, jobs)
 
         monkeypatch.setattr(writer, "commit", slow)
+        ledger._writer.quick = quick.Quick()
         assert ledger.append("s", pen(chunk("slow"))).done()
         monkeypatch.setattr(writer, "commit", commit)
-        append = ledger.append("s", pen(chunk("then")))
-        assert not append.done()
-        await append
+        for text in ("then", "and then"):
+            append = ledger.append("s", pen(chunk(text)))
+            assert not append.done()
+            await append
         ledger._writer.quick = quick.Quick()
         assert ledger.append("s", pen(chunk("later"))).done()
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 0.2))))
+def test_slow_things_cost_the_loop_a_hundredth_of_its_time_and_a_moment(things: list[tuple[float, float]]):
+    now, spent, longest, watched = 1000.0, 0.0, 0.0, quick.Quick()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quick, "time", SimpleNamespace(monotonic=lambda: now))
+        for gap, takes in things:
+            now += gap
+            if watched:
+                with watched.measured():
+                    now += takes
+                if takes > quick.QUICK_SECONDS:
+                    spent, longest = spent + takes, max(longest, takes)
+            assert spent <= quick.CHANCE_SECONDS + longest + (now - 1000) / quick.SLOW_SHARE + 1e-6
 
 
 async def test_where_a_session_stands_is_read_at_once_and_held_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -317,7 +335,7 @@ async def test_where_a_session_stands_is_read_at_once_and_held_at_once(tmp_path:
         assert (await ledger.heads("s")).n == 1
         (await ledger.hold("s")).release()
         assert threads.used == []
-        ledger._writer.quick._slow_until = time.monotonic() + 60
+        ledger._writer.quick._paid_until = time.monotonic() + 60
         assert (await ledger.heads("s")).n == 1
         (await ledger.hold("s")).release()
         assert threads.used == ["lane", "to_thread"]
@@ -404,7 +422,7 @@ async def test_an_error_right_after_the_beginning_leaves_no_transaction_open(
 
 async def test_a_hold_that_nobody_waits_for_any_more_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async with opened(tmp_path) as (ledger, _):
-        ledger._writer.quick._slow_until = time.monotonic() + 60
+        ledger._writer.quick._paid_until = time.monotonic() + 60
         take, goes_on, taken = ledger._holds.take, threading.Event(), threading.Event()
 
         def slow(session_id: str) -> Hold:

@@ -1,8 +1,9 @@
 """What may be done on the event loop: something short, for as long as it is.
 
 To a thread and back takes longer than to read a row or to lock a file, so small things are done at once. A disk that
-was slow is left to the threads for a hundred times as long: a hundredth of the loop's time is what it may cost. Nor may
-many small things make a long one: who awaits what is done already gives way to nobody (`tired`).
+was slow is left to the threads for a hundred times as long: a hundredth of the loop's time is what it may cost. Once
+is chance, though: a thread that loads a module, or another process, can hold us up as well. Nor may many small things
+make a long one: who awaits what is done already gives way to nobody (`tired`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ QUICK_SECONDS: Final = 0.005
 
 SLOW_SHARE: Final = 100
 
+CHANCE_SECONDS: Final = 0.03
+"""of slow things that are let pass, and again as much for every hundred times as long"""
+
 
 class Quick:
     """Whether the disk has been quick lately."""
 
     def __init__(self) -> None:
-        self._slow_until = 0.0
+        self._paid_until = 0.0
         self._spent = 0.0
 
     def __bool__(self) -> bool:
-        return time.monotonic() >= self._slow_until
+        return time.monotonic() >= self._paid_until - CHANCE_SECONDS * SLOW_SHARE
 
     @property
     def tired(self) -> bool:
@@ -45,4 +49,4 @@ class Quick:
             took = time.monotonic() - began
             self._spent += took
             if took > QUICK_SECONDS:
-                self._slow_until = began + took * SLOW_SHARE
+                self._paid_until = max(self._paid_until, began) + took * SLOW_SHARE
