@@ -12,6 +12,7 @@ remembered, and only the end is looked at. Anything else goes the library's way.
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self._known: list[ModelMessage] = []
-        self._forms: list[tuple[list[int], list[Wire]] | None] = []
+        self._forms: list[tuple[Sequence[object], list[Wire]] | None] = []
 
     def is_plain(self, messages: Sequence[ModelMessage]) -> bool:
         """Whether every message is plain. Only what was not there the last time is looked at."""
@@ -146,10 +147,15 @@ class Conversation:
 
     def form(self, index: int, message: ModelMessage) -> list[Wire] | None:
         kept = self._forms[index]
-        return None if kept is None or kept[0] != list(map(id, message.parts)) else kept[1]
+        return kept[1] if kept is not None and _are_same(kept[0], message.parts) else None
 
     def keep(self, index: int, message: ModelMessage, forms: list[Wire]) -> None:
-        self._forms[index] = (list(map(id, message.parts)), forms)
+        self._forms[index] = ([*message.parts], forms)
+
+
+def _are_same(before: Sequence[object], now: Sequence[object]) -> bool:
+    """Whether they are the very same."""
+    return len(before) == len(now) and all(map(operator.is_, before, now))
 
 
 def is_plain(message: ModelMessage, before: ModelMessage | None) -> bool:
@@ -172,8 +178,8 @@ def is_plain(message: ModelMessage, before: ModelMessage | None) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     message: weakref.ref[ModelRequest | ModelResponse]
-    parts: tuple[int, ...]
-    """which parts it had: a message whose parts were replaced is another one"""
+    parts: Sequence[object]
+    """those it had: a message whose parts were replaced is another one"""
     forms: list[Wire]
 
 
@@ -188,7 +194,7 @@ class Kept:
 
     def get(self, message: ModelRequest | ModelResponse) -> list[Wire] | None:
         entry = self._entries.get(id(message))
-        if entry is None or entry.message() is not message or entry.parts != tuple(map(id, message.parts)):
+        if entry is None or entry.message() is not message or not _are_same(entry.parts, message.parts):
             return None
         return entry.forms
 
@@ -199,7 +205,7 @@ class Kept:
             if key in entries and entries[key].message is dead:
                 del entries[key]
 
-        entries[key] = _Entry(weakref.ref(message, gone), tuple(map(id, message.parts)), forms)
+        entries[key] = _Entry(weakref.ref(message, gone), [*message.parts], forms)
         return forms
 
 
