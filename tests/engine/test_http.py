@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.support.provider import call, say, serve
 
 from pilotfish.core.records import MessageRecord
 from pilotfish.engine.http import Client, Watched, body_of, create_client, holding, is_held
+from pilotfish.store import quick
 
 
 async def test_a_request_is_sent_when_what_it_waits_for_is_done() -> None:
@@ -51,6 +54,30 @@ async def test_what_the_provider_sees_is_in_the_ledger_by_then(tmp_path: Path) -
     assert [len(roles) >= number for roles, number in zip(kept, (1, 3, 5), strict=True)] == [True, True, True]
 
 
+async def test_a_request_does_not_wait_until_its_prompt_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
+    goes_on, fsync = threading.Event(), os.fsync
+
+    def slow(descriptor: int) -> None:
+        goes_on.wait(10)
+        fsync(descriptor)
+
+    async with rig(tmp_path, say("first"), say("second")) as turn:
+        await turn.prompt("first")
+        monkeypatch.setattr(os, "fsync", slow)
+        running = asyncio.create_task(turn.prompt("second"))
+        try:
+            async with asyncio.timeout(5):
+                await turn.provider.received(2)
+            assert not goes_on.is_set()
+            assert not running.done()
+        finally:
+            goes_on.set()
+        await running
+
+
 async def test_the_short_way_gives_what_httpx2_gives_for_the_same_answer() -> None:
     asked: list[bytes] = []
 
@@ -65,7 +92,7 @@ async def test_the_short_way_gives_what_httpx2_gives_for_the_same_answer() -> No
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     found: list[object] = []
     async with server:
-        for quick in (False, True):
+        for short in (False, True):
             async with create_client(5) as client:
                 assert isinstance(client, Client)
                 assert client.lean is not None
@@ -76,7 +103,7 @@ async def test_the_short_way_gives_what_httpx2_gives_for_the_same_answer() -> No
 
                 request = client.build_request("POST", url, headers={"x-own": "1"})
                 with holding(hold):
-                    response = await (client.stream_of(request) if quick else client.send(request, stream=True))
+                    response = await (client.stream_of(request) if short else client.send(request, stream=True))
                 assert isinstance(response.stream, Watched)
                 body = [piece async for piece in body_of(response)]
                 await response.aclose()

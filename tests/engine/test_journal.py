@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -39,8 +39,16 @@ class Disk:
         self.moved: MovedOn | None = None
         """is said once"""
         self.at_once = False
+        self.syncing: asyncio.Future[None] | None = None
+        """what is written then is synced when this is done"""
 
-    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+    def append(
+        self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[None]:
+        if self.syncing is not None:
+            self.entries.extend(entries)
+            written()
+            return self.syncing
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def write() -> None:
@@ -141,7 +149,9 @@ async def test_nobody_waits_long_for_a_disk_that_hangs(monkeypatch: pytest.Monke
     hangs: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     class Hanging(Disk):
-        def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+        def append(
+            self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
+        ) -> asyncio.Future[None]:
             return hangs
 
     face = SilentFace(NoEditor())
@@ -152,6 +162,29 @@ async def test_nobody_waits_long_for_a_disk_that_hangs(monkeypatch: pytest.Monke
     hangs.set_result(None)
     await log.settled()
     assert [told.record for told in face.told] == [chunk("a", "one")]
+
+
+async def test_what_is_written_is_saved_and_told_when_it_is_synced() -> None:
+    disk, face, unsaved = Disk(), SilentFace(NoEditor()), list[StorageError]()
+    disk.syncing = asyncio.get_running_loop().create_future()
+    log = journal(disk, face, unsaved)
+    log.emit(notice("one"))
+    await asyncio.wait_for(log.saved(), 10)
+    assert [entry.record for entry in disk.entries] == [notice("one")]
+    settling = asyncio.ensure_future(log.settled())
+    await asyncio.sleep(0.01)
+    assert (face.told, settling.done()) == ([], False)
+    log.emit(notice("two"))
+    saving = asyncio.ensure_future(log.saved())
+    await asyncio.sleep(0.01)
+    assert not saving.done()
+    error = StorageError("broken", remedy="mend it")
+    disk.syncing.set_exception(error)
+    disk.syncing = None
+    await saving
+    await settling
+    assert unsaved == [error]
+    assert [told.record for told in face.told] == [notice("one"), notice("two")]
 
 
 async def test_while_the_client_is_slow_chunks_join_and_nothing_else_waits() -> None:

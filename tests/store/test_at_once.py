@@ -50,7 +50,7 @@ async def test_what_a_person_said_is_written_at_once_and_acknowledged_when_it_is
     monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
-        pen, goes_on, synced = Pen(), threading.Event(), list[int]()
+        pen, goes_on, synced, told = Pen(), threading.Event(), list[int](), list[str]()
         fsync = os.fsync
 
         def slow(descriptor: int) -> None:
@@ -59,7 +59,8 @@ async def test_what_a_person_said_is_written_at_once_and_acknowledged_when_it_is
             fsync(descriptor)
 
         monkeypatch.setattr(os, "fsync", slow)
-        append = ledger.append("s", pen(start()))
+        append = ledger.append("s", pen(start()), lambda: told.append("written"))
+        assert told == ["written"]
         with sqlite3.connect(tmp_path / "sessions.db") as other:
             assert other.execute("SELECT type FROM records").fetchall() == [("turn_start",)]
         await asyncio.sleep(0.05)
@@ -67,6 +68,8 @@ async def test_what_a_person_said_is_written_at_once_and_acknowledged_when_it_is
         goes_on.set()
         await append
         assert synced[-1] == (tmp_path / "sessions.db-wal").stat().st_ino
+        await ledger.append("s", pen(said("words " * 1000)), lambda: told.append("long"))  # the thread's, as one step
+        assert told == ["written"]
         assert await _syncs(ledger, pen(chunk("x")), synced) == 0
         assert await _syncs(ledger, pen(start()), synced) == 1
 

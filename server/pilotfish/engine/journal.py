@@ -6,7 +6,8 @@ Hides: how records are joined, batched and ordered. Promises:
 - chunks of one item that have not been numbered yet are joined, and an answer waits while there are too many, so a
   client that does not read costs little memory (law 5);
 - a face that fails never stops the turn;
-- `emit` never waits. `saved` returns when everything emitted so far has been written, `settled` when it has been told.
+- `emit` never waits. `saved` returns when everything emitted so far has been written, `settled` when it has been told,
+  and what has to survive a power cut does.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ MOST_UNSHOWN = 4_000_000
 class Append(Protocol):
     """The ledger's door for records: done when they are on disk."""
 
-    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]: ...
+    def append(
+        self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = ...
+    ) -> asyncio.Future[None]:
+        """`written` may be called before: they survive whatever happens to the process."""
+        ...
 
     def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
         """False: nothing was written, and `append` is needed."""
@@ -239,7 +244,7 @@ class Journal:
         none) another process may have written: then they come behind what it wrote, rather than nowhere."""
         while True:
             try:
-                await self._ledger.append(self._session_id, entries)
+                await self._ledger.append(self._session_id, entries, self._is_written)
             except MovedOn as moved:
                 if moved.n < entries[0].n:
                     raise  # not ahead of us: something of ours is missing
@@ -248,6 +253,11 @@ class Journal:
                 entries = self._numbered([entry.record for entry in entries])
             else:
                 return entries
+
+    def _is_written(self) -> None:
+        """What is being written has only to be synced, which a request need not wait for."""
+        self._writing = False
+        _wake(self._savers)
 
     def _numbered(self, records: Sequence[Record]) -> Sequence[Entry]:
         entries: list[Entry] = []

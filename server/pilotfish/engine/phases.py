@@ -67,7 +67,7 @@ class Phases:
     def before_request(self, ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """Phases 1 and 2: enter the assistant state; record what the tools returned, and say what of it all is sent.
 
-        It may be sent after `may_send`: nothing reaches a provider that is not on disk.
+        It may be sent after `may_send`: nothing reaches a provider that is not in the ledger.
         """
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
@@ -77,7 +77,7 @@ class Phases:
         return self._recording.begin_response(messages)
 
     async def may_send(self) -> None:
-        """Returns when everything so far is on disk, and the client keeps up."""
+        """Returns when everything so far is written, and the client keeps up."""
         await self._ports.saved()
         await self._ports.room()  # a client that does not read is not told of step after step
 

@@ -88,8 +88,11 @@ class Ledger:
         """The database is open, or it is known why not (`unsaved`)."""
         await self._writer.read(_nothing)
 
-    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
-        """Add records to a session. Done when they are committed; many appends share one commit.
+    def append(
+        self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[None]:
+        """Add records to a session. Done when they are committed; many appends share one commit. `written` is called
+        before that, when they survive the end of the process and a power cut may still take them.
 
         `n` and `seq` must follow the session's heads, or the future fails with `StorageError` and nothing is added.
         When the disk refuses, the records are kept in memory: the first append of the session that meets the trouble
@@ -100,6 +103,7 @@ class Ledger:
             lambda tables: tables.append(session_id, entries),
             durable=any(_is_synced(entry.record) for entry in entries),
             small=_are_small(entries),
+            written=written,
         )
 
     def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:

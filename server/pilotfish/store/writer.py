@@ -81,16 +81,24 @@ class Writer:
         return session_id in self._told
 
     def append(
-        self, session_id: str, work: Callable[[Tables], None], *, durable: bool, small: bool = False
+        self,
+        session_id: str,
+        work: Callable[[Tables], None],
+        *,
+        durable: bool,
+        small: bool = False,
+        written: Callable[[], None] = lambda: None,
     ) -> asyncio.Future[None]:
-        """Add records: on the thread, or at once when they are small."""
+        """Add records: on the thread, or at once when they are small. `written` is called when they are written and
+        not synced yet; where both is done at once, it is not."""
         job = Job(work, writes=True, durable=durable, session_id=session_id)
         if not small or (durable and not self.site.has_log):
             return self._lane.put(job)
-        written = self._lane.put_now(job)
-        if durable and written.done() and written.exception() is None:
+        added = self._lane.put_now(job)
+        if durable and added.done() and added.exception() is None:
+            written()
             return self._lane.put(sync())
-        return written
+        return added
 
     def append_now(self, session_id: str, work: Callable[[Tables], None]) -> bool:
         """Add small records that need no sync at once. False: nothing was added."""
