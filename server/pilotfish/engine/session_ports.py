@@ -74,6 +74,11 @@ class SessionPorts:
     async def taken_up(self, turn_id: str) -> None:
         """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""
         session, world = self._session, self._world
+        # Before the disk is at work: whoever looks at a file then waits for the thread that syncs.
+        for problem in world.rule_problems(session.row.workspace):
+            if problem not in self._told_problems:
+                self._told_problems.add(problem)
+                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
         await self._conversation.begun()
         if not session.row.title:
             await self.saved()
@@ -85,10 +90,6 @@ class SessionPorts:
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
         if self.undecided and session.agents_rules.there(self._open_paths()):
             await self._ask_for_trust()
-        for problem in world.rule_problems(session.row.workspace):
-            if problem not in self._told_problems:
-                self._told_problems.add(problem)
-                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
         if self.trusted:
             world.use_mcp()
             await world.mcp.settled()
