@@ -116,7 +116,7 @@ class Ledger:
 
     async def heads(self, session_id: str) -> Heads:
         """Where the session's numbering stands."""
-        return await self.read(lambda tables: tables.heads(session_id), at_once=True)
+        return await self._writer.read_now(lambda tables: tables.heads(session_id))
 
     async def history(self, session_id: str) -> list[Entry]:
         """Everything that is kept of a session, in order: no chunks, no states."""
@@ -187,13 +187,13 @@ class Ledger:
     async def delete(self, session_id: str) -> None:
         await self._writer.delete(session_id)
 
-    async def read(self, work: Callable[[Tables], T], *, at_once: bool = False) -> T:
-        """Read what was written before this call; a row or two at once, where that is quick."""
+    async def read(self, work: Callable[[Tables], T]) -> T:
+        """Read what was written before this call."""
         if self._writer.busy or not self._writer.generation:
             await self._writer.read(_nothing)
         if self._writer.unsaved is None:
             try:
-                return await (self._reader.read_now(work) if at_once else self._reader.read(work))
+                return await self._reader.read(work)
             except DamagedDatabase:
                 await self.check()
         return await self._writer.read(work)

@@ -23,26 +23,11 @@ class Reader:
         self._writer = writer
         self._tables: Tables | None = None
         self._generation = 0
-        self._lane = Lane("pilotfish-store-reader", self, self._serve_now)
+        self._lane = Lane("pilotfish-store-reader", self)
 
     def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         """Raises `DamagedDatabase` when the writer has to look after it."""
         return self._lane.put(Job(work))
-
-    def read_now(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
-        """The same for a row or two: at once, unless others read or the disk is slow."""
-        return self._lane.put_now(Job(work))
-
-    def _serve_now(self, job: Job) -> bool:
-        if self._tables is None or self._generation != self._writer.generation or not self._writer.quick:
-            return False
-        try:
-            with self._writer.quick.measured():
-                look(job, self._tables)
-        except (sqlite3.Error, OSError):  # the thread finds the words
-            job.error = None
-            return False
-        return True
 
     async def aclose(self) -> None:
         await self._lane.aclose()

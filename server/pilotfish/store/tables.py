@@ -117,7 +117,8 @@ class Tables:
             self.index.add_text(key, n, clean(message.content))
 
     def heads(self, session_id: str) -> Heads:
-        standing = self._standings.read(clean(session_id))
+        self._standings.refresh()
+        standing = self._standings.of(clean(session_id))
         return Heads(standing.n, standing.seq, standing.audit_hash)
 
     def history(self, session_id: str) -> list[Entry]:
