@@ -226,6 +226,22 @@ async def test_the_user_hears_once_of_a_rule_that_does_not_hold(tmp_path: Path) 
         assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
 
 
+async def test_who_trusts_a_folder_hears_in_that_turn_of_its_rules_that_do_not_hold(tmp_path: Path) -> None:
+    files = {
+        "AGENTS.md": "Be brief.\n",
+        ".pilotfish/rules.toml": 'rules = [{ decision = "never", tool = "bash" }]\n',
+    }
+    async with rig(tmp_path, say("one"), files=files, trusted=False) as turn:
+
+        async def trust(folder: Path) -> None:
+            turn.live.book.trust(folder, True)
+
+        turn.live.ask_for_trust = trust
+        turn.live.book = RuleBook(tmp_path / "config.toml")
+        await turn.prompt("hi")
+        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
+
+
 def test_rules_that_cannot_be_kept_are_refused(book: RuleBook, folder: Path) -> None:
     for bad in (rule("*", tool="*"), rule("a\u200b"), rule("x", scope="session"), rule("x", scope="repository")):
         with pytest.raises(StorageError):

@@ -72,13 +72,10 @@ class SessionPorts:
         return self._conversation.registry
 
     async def taken_up(self, turn_id: str) -> None:
-        """A prompt is on its way to the disk, where it is before a model is asked. The first one gives the title."""
+        """A prompt is on its way to the ledger, where it is before a model is asked. The first one gives the title."""
         session, world = self._session, self._world
         # Before the disk is at work: whoever looks at a file then waits for the thread that syncs.
-        for problem in world.rule_problems(session.row.workspace):
-            if problem not in self._told_problems:
-                self._told_problems.add(problem)
-                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
+        self._warn_of_rules(turn_id)
         await self._conversation.begun()
         if not session.row.title:
             await self.saved()
@@ -93,6 +90,13 @@ class SessionPorts:
         if self.trusted:
             world.use_mcp()
             await world.mcp.settled()
+
+    def _warn_of_rules(self, turn_id: str) -> None:
+        """Once of each thing that stands in files of rules and cannot be used."""
+        for problem in self._world.rule_problems(self._session.row.workspace):
+            if problem not in self._told_problems:
+                self._told_problems.add(problem)
+                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
 
     def _warn(self, turn_id: str, message: str, remedy: str, cause: FailureKind) -> None:
         now = self.clock()
@@ -161,6 +165,7 @@ class SessionPorts:
                     await asyncio.wait((self._trust_question,))
                 finally:
                     self._trust_question.cancel()
+                self._warn_of_rules(turn_id)  # those of the folder hold from now on
 
     def stop_asking(self) -> None:
         """The turn is to stop: it does not wait for the user's trust any more."""

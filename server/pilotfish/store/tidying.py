@@ -56,12 +56,15 @@ class Tidying:
         if self.scrubs:
             self.scrub(tables)
         elif self.is_due(tables):
+            job = Job(lambda tables: tables.index.merge(), writes=True)
             try:
-                commit(tables, [Job(lambda tables: tables.index.merge(), writes=True)])
+                commit(tables, [job])
             except Exception as error:
+                job.error = error
+            if job.error is not None:
                 tables.index.scattered = 0  # later, with what is added then
-                if is_damage(error):
-                    raise
+                if is_damage(job.error):
+                    raise job.error
 
     def scrub(self, tables: Tables) -> None:
         """Overwrite a piece of what was deleted; at the end, empty the log of it too."""

@@ -65,6 +65,8 @@ class Writer:
         self._backlog: list[Job] = []
         self._trouble = StorageError("", remedy="")
         self._needs_opening = True
+        self._needs_sync = False
+        """something was acknowledged neither as saved nor kept in memory: it is in a log that could not be synced"""
         self._next_try = 0.0
         self._since = 0.0
         self._told: set[str] = set()
@@ -201,6 +203,7 @@ class Writer:
                 self.site.leave_log()
                 self._empty_log()
         except Exception as error:
+            self._needs_sync = True
             self._lose_disk(error)
             for job in jobs:
                 job.error = self._trouble
@@ -329,6 +332,9 @@ class Writer:
             job.error = None
         self._behave("synced")
         with impatient(self._disk):
+            if self._needs_sync:
+                self._empty_log()
+                self._needs_sync = False
             commit(self._disk, self._backlog)
         refused = [job for job in self._backlog if job.error is not None]
         if refused:
