@@ -34,7 +34,7 @@ from tests.support.provider import Call, Gate, Reply, Text, Tokens, call, calls,
 from pilotfish.core.records import ChunkRecord, MessageRecord, record_to_json
 from pilotfish.engine import journal, lean_run
 from pilotfish.engine.adapter import from_canonical
-from pilotfish.engine.lean_repair import repaired
+from pilotfish.engine.lean_repair import Repair
 from pilotfish.engine.phases import Phases
 from pilotfish.engine.ports import Answer
 from pilotfish.settings import Settings
@@ -314,9 +314,32 @@ RESPONSES = st.lists(
     ]
 )
 def test_what_is_not_repaired_needs_no_repair(messages: list[ModelMessage]) -> None:
-    assert repaired(messages) == repair_messages(messages)
+    assert Repair()(messages) == repair_messages(messages)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.one_of(REQUESTS, RESPONSES), min_size=1, max_size=6),
+    st.lists(st.lists(st.one_of(st.integers(0, 5), REQUESTS, RESPONSES), max_size=3), max_size=4),
+)
+def test_what_was_found_sound_of_the_beginning_changes_nothing(
+    stock: list[ModelMessage], ends: list[list[int | ModelMessage]]
+) -> None:
+    """Conversations that share their beginnings, in whatever order they come."""
+    repair, messages = Repair(), stock[:]
+    for end in ends:
+        assert repair(messages) == repair_messages(messages)
+        for step in end:
+            if isinstance(step, int):
+                del messages[step:]
+            else:
+                messages.append(step)
+    assert repair(messages) == repair_messages(messages)
 
 
 def test_a_sound_conversation_is_not_even_copied() -> None:
     messages: list[ModelMessage] = [from_canonical(message) for message in rounds(3)]
-    assert repaired(messages) is messages
+    repair = Repair()
+    assert repair(messages) is messages
+    assert repair(messages[:-1]) == repair_messages(messages[:-1])
+    assert repair(messages) is messages

@@ -11,19 +11,35 @@ from collections.abc import Sequence
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, repair_messages
 
 
-def repaired(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """What `repair_messages` makes of a conversation; the very list when it is sound."""
-    return messages if _is_sound(messages) else repair_messages(messages)
+class Repair:
+    """Of one conversation. What was found sound is not looked at again when it is the beginning of another one."""
+
+    def __init__(self) -> None:
+        self._sound: list[ModelMessage] = []
+
+    def __call__(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+        """What `repair_messages` makes of a conversation; the very list when it is sound."""
+        known = 0
+        for before, now in zip(self._sound, messages, strict=False):
+            if before is not now:
+                break
+            known += 1
+        if not _is_sound(messages, known):
+            return repair_messages(messages)
+        self._sound[known:] = messages[known:]
+        return messages
 
 
-def _is_sound(messages: Sequence[ModelMessage]) -> bool:
-    """Whether requests and answers alternate, and each request begins with the results of the calls before it."""
-    open_calls: list[str] = []
-    for index, message in enumerate(messages):
+def _is_sound(messages: Sequence[ModelMessage], known: int) -> bool:
+    """Whether requests and answers alternate, and each request begins with the results of the calls before it, when
+    that is so of the first `known`."""
+    open_calls = _calls_of(messages[known - 1]) if known else []
+    for index in range(known, len(messages)):
+        message = messages[index]
         if isinstance(message, ModelResponse) is not bool(index % 2):
             return False
         if isinstance(message, ModelResponse):
-            open_calls = [part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)]
+            open_calls = _calls_of(message)
             continue
         for place, part in enumerate(message.parts):
             if part.part_kind == "retry-prompt":
@@ -37,3 +53,9 @@ def _is_sound(messages: Sequence[ModelMessage]) -> bool:
             return False
         open_calls = []
     return not open_calls
+
+
+def _calls_of(message: ModelMessage) -> list[str]:
+    if not isinstance(message, ModelResponse):
+        return []
+    return [part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)]

@@ -51,7 +51,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from pilotfish.engine.agent import OUTPUT_RETRIES, TOOL_RETRIES, definitions, hear
 from pilotfish.engine.http import holding, is_held
-from pilotfish.engine.lean_repair import repaired
+from pilotfish.engine.lean_repair import Repair
 from pilotfish.engine.models import wants_lean
 from pilotfish.engine.observe import is_tracing
 from pilotfish.settings import Settings
@@ -145,11 +145,11 @@ class LeanRun:
         self._limits.check_before_request(self._usage)
         sent = turn.before_request(context, self.messages)
         if not self._clean:
-            sent = repaired(sent)
+            sent = turn.recording.repaired(sent)
         parameters = _asked_for(instructions)
         prepared = self._model.prepare_messages(sent, parameters)
         if prepared is not sent:
-            prepared = repaired(prepared)
+            prepared = Repair()(prepared)
         # What a run adds is an answer and the results of all its calls, in order: nothing is to be repaired there.
         self._clean = prepared is sent and len(sent) == len(self.messages)
         response = await self._stream(prepared, parameters)

@@ -39,6 +39,7 @@ class Recording:
         self._pieces = pieces
         self._steering = steering
         self._sending = ports.sending(settings)
+        self.repaired = self._sending.repaired
         self._seen = 0
 
     # -- messages -----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.sanitizer import repair
 from pilotfish.core.trim import Trimmer
 from pilotfish.engine.adapter import from_canonical, to_canonical
+from pilotfish.engine.lean_repair import Repair
 from pilotfish.settings import Settings
 
 MANY = 100  # translations that are kept beyond those of the history
@@ -32,6 +33,7 @@ class Sending:
             protect_tokens=settings.protect_tokens,
             minimum_saved=settings.minimum_saved_tokens,
         )
+        self.repaired = Repair()
         self._canonical: dict[int, tuple[ModelMessage, CanonicalMessage]] = {}
         self._messages: list[ModelMessage] = []
         self._before: list[CanonicalMessage] = []
