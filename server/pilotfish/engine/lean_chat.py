@@ -37,15 +37,9 @@ def processor(model: OpenAIChatModel) -> Callable[..., Awaitable[OpenAIStreamedR
         model_settings: Any = None,
     ) -> OpenAIStreamedResponse:
         ahead = Ahead(response)
-        with _map_api_errors(model.model_name, namespace), map_decode_errors(model.model_name):
-            first = await ahead.peek()
-            is_plain = not isinstance(first, Unset) and words_in(first) is not None
-            chunk = None if is_plain else await ahead.chunk()
-        if isinstance(first, Unset):
-            raise UnexpectedModelBehavior("Streamed response ended without content or tool calls")
-        streamed = LeanChatResponse(
+        streamed = LeanChatResponse(  # while the first words are on their way
             model_request_parameters=model_request_parameters,
-            _model_name=(first["model"] if chunk is None else chunk.model) or model.model_name,
+            _model_name=model.model_name,
             _model_profile=model.profile,
             _response=cast("Any", ahead),
             _provider_name=name,
@@ -54,6 +48,13 @@ def processor(model: OpenAIChatModel) -> Callable[..., Awaitable[OpenAIStreamedR
             _model_settings=model_settings,
         )
         streamed.canonical_system = system
+        with _map_api_errors(model.model_name, namespace), map_decode_errors(model.model_name):
+            first = await ahead.peek()
+            is_plain = not isinstance(first, Unset) and words_in(first) is not None
+            chunk = None if is_plain else await ahead.chunk()
+        if isinstance(first, Unset):
+            raise UnexpectedModelBehavior("Streamed response ended without content or tool calls")
+        streamed._model_name = (first["model"] if chunk is None else chunk.model) or model.model_name  # noqa: SLF001
         return streamed
 
     return processed

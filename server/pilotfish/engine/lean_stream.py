@@ -45,7 +45,6 @@ class LeanDecoder:
     async def aiter_bytes(self, iterator: AsyncIterator[bytes]) -> AsyncGenerator[ServerSentEvent]:
         intake = Intake(iterator)
         await intake.begin()
-        self._pulling = pulling = asyncio.ensure_future(intake.pull())
         come = seen = 0
         try:
             while block := await intake.take():
@@ -64,18 +63,26 @@ class LeanDecoder:
                             if self._last is not None and not self._finished:
                                 yield _ended(self._last)
                             self._finished = True
+                            pulling = self._pull(intake)
                             await asyncio.wait({pulling}, timeout=DRAIN_SECONDS)
                             if not pulling.done():
                                 return  # the SDK would read to the end of the body now, beside us
                         yield event
                 if texts:
                     intake.rest(WINDOW)
+                self._pull(intake)
             for refusal in () if seen else _refusals(self._buffer):
                 yield refusal
             if self._chat and not self._finished:
                 raise httpx2.RemoteProtocolError("the stream ended before the answer did")
         finally:
             await self.stop()
+
+    def _pull(self, intake: Intake) -> asyncio.Future[None]:
+        """Read on, from the first piece on: that one waits for nothing."""
+        if self._pulling is None:
+            self._pulling = asyncio.ensure_future(intake.pull())
+        return self._pulling
 
     async def stop(self) -> None:
         """Read no more. Safe to call at any time, and under cancellation."""
