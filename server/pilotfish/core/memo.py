@@ -1,13 +1,14 @@
 """What was computed for a value once, for as long as the value lives.
 
 Frozen values never change, so their identity is a key: a history that grows by a message is converted, trimmed and
-sent again at the cost of that message.
+sent again at the cost of that message. Whether it is the history from before is told by identity too.
 """
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 K = TypeVar("K")
@@ -40,3 +41,16 @@ class Memo(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def begins_with(whole: Sequence[object], part: Sequence[object]) -> bool:
+    """Whether the whole begins with these very objects."""
+    return len(part) <= len(whole) and all(map(operator.is_, part, whole))
+
+
+def count_shared(before: Sequence[object], now: Sequence[object]) -> int:
+    """With how many of the very same objects both begin."""
+    for index, (one, other) in enumerate(zip(before, now, strict=False)):
+        if one is not other:
+            return index
+    return min(len(before), len(now))

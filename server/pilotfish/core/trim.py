@@ -8,11 +8,10 @@ beginning of what is sent stays the same, byte for byte, and the provider's prom
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pilotfish.core.memo import Memo
+from pilotfish.core.memo import Memo, begins_with
 from pilotfish.core.messages import (
     CanonicalMessage,
     Part,
@@ -87,7 +86,7 @@ class Trimmer:
 
     def _look_at(self, messages: Sequence[CanonicalMessage]) -> None:
         """Take up what is new. Another history than the last time is taken up from the start."""
-        if len(messages) < len(self._known) or not all(map(operator.is_, self._known, messages)):
+        if not begins_with(messages, self._known):
             for known in (self._known, self._calls, self._outputs, self._trimmed):
                 known.clear()
         for message in messages[len(self._known) :]:

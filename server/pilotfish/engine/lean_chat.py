@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 def processor(model: OpenAIChatModel) -> Callable[..., Awaitable[OpenAIStreamedResponse]]:
     """What makes a response of a lean stream, in place of the model's `_process_streamed_response`."""
-    provider = model._provider  # noqa: SLF001  # as the library does
+    provider = model._provider  # noqa: SLF001  # this stands in for a hook of the model, which reads it too
     name, namespace, url = provider.name, provider.model_id_namespace, provider.base_url
-    system = model._canonical_system_stamp  # noqa: SLF001  # likewise
+    system = model._canonical_system_stamp  # noqa: SLF001  # likewise: the hook puts it on the response
 
     async def processed(
         response: LeanStream[ChatCompletionChunk],
@@ -54,7 +54,7 @@ def processor(model: OpenAIChatModel) -> Callable[..., Awaitable[OpenAIStreamedR
             chunk = None if is_plain else await ahead.chunk()
         if isinstance(first, Unset):
             raise UnexpectedModelBehavior("Streamed response ended without content or tool calls")
-        streamed._model_name = (first["model"] if chunk is None else chunk.model) or model.model_name  # noqa: SLF001
+        streamed.say_model(first["model"] if chunk is None else chunk.model)
         return streamed
 
     return processed
@@ -62,6 +62,10 @@ def processor(model: OpenAIChatModel) -> Callable[..., Awaitable[OpenAIStreamedR
 
 class LeanChatResponse(OpenAIStreamedResponse):
     """The library's response, with a short way for words."""
+
+    def say_model(self, name: str) -> None:
+        """The model that answers, when its first chunk says so."""
+        self._model_name = name or self._model_name
 
     async def plain_events(self) -> AsyncIterator[ModelResponseStreamEvent]:
         """What is said, and nothing of where parts end and which may be the last: nobody listens to that."""
@@ -93,7 +97,7 @@ class LeanChatResponse(OpenAIStreamedResponse):
         if tier := data.get("service_tier"):
             self._note("service_tier", tier)
         self.provider_response_id = data["id"] or self.provider_response_id
-        self._model_name = data["model"] or self._model_name
+        self.say_model(data["model"])
         return words
 
     def _note(self, name: str, value: object) -> None:

@@ -12,7 +12,6 @@ remembered, and only the end is looked at. Anything else goes the library's way.
 
 from __future__ import annotations
 
-import operator
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.settings import ModelSettings
+
+from pilotfish.core.memo import begins_with, count_shared
 
 Wire = dict[str, Any]
 HOOKS = ("_map_user_message", "_map_model_response")
@@ -132,11 +133,7 @@ class Conversation:
 
     def is_plain(self, messages: Sequence[ModelMessage]) -> bool:
         """Whether every message is plain. Only what was not there the last time is looked at."""
-        same = 0
-        for before, now in zip(self._known, messages, strict=False):
-            if before is not now:
-                break
-            same += 1
+        same = count_shared(self._known, messages)
         del self._known[same:], self._forms[same:]
         for message in messages[same:]:
             if not is_plain(message, self._known[-1] if self._known else None):
@@ -155,7 +152,7 @@ class Conversation:
 
 def _are_same(before: Sequence[object], now: Sequence[object]) -> bool:
     """Whether they are the very same."""
-    return len(before) == len(now) and all(map(operator.is_, before, now))
+    return len(before) == len(now) and begins_with(now, before)
 
 
 def is_plain(message: ModelMessage, before: ModelMessage | None) -> bool:

@@ -70,7 +70,7 @@ def hasten(model: Model[Any]) -> bool:
         streamed = await process(response, *args, **options)
         source: object = getattr(streamed, "_response", None)
         if isinstance(source, PeekableAsyncStream):
-            source._source_lock = anyio.Lock(fast_acquire=True)  # noqa: SLF001  # the only way to it; free, as nobody has the stream yet
+            source._source_lock = anyio.Lock(fast_acquire=True)  # noqa: SLF001  # no other way to a lock that does not give way each time; nobody holds it yet
         return streamed
 
     vars(model)["_process_streamed_response"] = processed
@@ -134,7 +134,7 @@ class Heads:
         request = self._request(path, request_headers(params), body)
         if request is None:
             return None
-        http = client._client  # noqa: SLF001  # as the SDK does
+        http = client._client  # noqa: SLF001  # in place of the SDK, which sends with it; it has no public name
         try:
             response = await (http.stream_of(request) if isinstance(http, Client) else http.send(request, stream=True))
         except timeout_exceptions() as error:
@@ -192,13 +192,13 @@ class LeanStream(AsyncStream[T]):
     def __aiter__(self) -> AsyncIterator[T]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the SDK makes another generator
         return self._iterator
 
-    def __stream__(self) -> AsyncIterator[T]:  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
+    def __stream__(self) -> AsyncIterator[T]:  # pyright: ignore[reportIncompatibleMethodOverride]  # an iterator does, and a generator is what we save
         return _Made(self.data(), self.made)
 
     def made(self, data: Any) -> T:
         """The SDK's object of an event."""
         cast_to = cast("Any", self._cast_to)
-        return cast("T", self._client._process_response_data(data=data, cast_to=cast_to, response=self.response))  # noqa: SLF001  # as the SDK does
+        return cast("T", self._client._process_response_data(data=data, cast_to=cast_to, response=self.response))  # noqa: SLF001  # what the SDK's own stream calls
 
     async def data(self) -> AsyncGenerator[Any]:
         """The events as JSON. Raises what the SDK raises."""

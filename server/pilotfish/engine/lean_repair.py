@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, repair_messages
 
+from pilotfish.core.memo import count_shared
+
 
 class Repair:
     """Of one conversation. What was found sound is not looked at again when it is the beginning of another one."""
@@ -19,11 +21,7 @@ class Repair:
 
     def __call__(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """What `repair_messages` makes of a conversation; the very list when it is sound."""
-        known = 0
-        for before, now in zip(self._sound, messages, strict=False):
-            if before is not now:
-                break
-            known += 1
+        known = count_shared(self._sound, messages)
         if not _is_sound(messages, known):
             return repair_messages(messages)
         self._sound[known:] = messages[known:]

@@ -13,6 +13,7 @@ from pydantic_ai.messages import ModelMessage
 
 from pilotfish.core.faults import begins, is_sound
 from pilotfish.core.ids import with_plain_ids
+from pilotfish.core.memo import begins_with
 from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.sanitizer import repair
 from pilotfish.core.trim import Trimmer
@@ -71,7 +72,7 @@ class Sending:
             if message.is_response:
                 self._providers.add(message.extra.get("provider_name"))
         found = list(self._vendors)
-        if _begins_with(history, self._before):
+        if begins_with(history, self._before):
             self._messages = found[: len(self._before)]  # a run has its own copy of the request it begins with
         if self._plain_ids or self._providers - {provider, None}:
             # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
@@ -89,7 +90,7 @@ class Sending:
 
     def _goes_on(self, history: Sequence[CanonicalMessage]) -> bool:
         """Whether it is the history from before with a sound piece behind it, so that the whole is sound."""
-        if not self._sound or not _begins_with(history, self._sound):
+        if not self._sound or not begins_with(history, self._sound):
             return False
         known = len(self._sound)
         ids = {call_id for message in history[known:] for call_id in message.get_tool_call_ids()}
@@ -109,7 +110,7 @@ class Sending:
 
     def trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """What of it is sent. A conversation that grew costs what is new of it."""
-        if not _begins_with(messages, self._messages):
+        if not begins_with(messages, self._messages):
             self._messages, self._before, self._after, self._sent = [], [], [], []
         for message in messages[len(self._messages) :]:
             self._messages.append(message)
@@ -117,7 +118,7 @@ class Sending:
         after = self._trimmer.trim(self._before)
         if self._plain_ids:
             after = list(with_plain_ids(after))
-        if not _begins_with(after, self._after):
+        if not begins_with(after, self._after):
             self._sent = []  # the cut has moved
         self._after = after
         for place in range(len(self._sent), len(after)):
@@ -141,8 +142,3 @@ class Sending:
 
 def _limits(settings: Settings) -> tuple[object, ...]:
     return settings.tool_history_rounds, settings.protect_tokens, settings.minimum_saved_tokens
-
-
-def _begins_with(whole: Sequence[object], part: Sequence[object]) -> bool:
-    """Whether the whole begins with these very objects."""
-    return len(part) <= len(whole) and all(map(operator.is_, part, whole))

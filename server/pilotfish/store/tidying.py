@@ -54,7 +54,7 @@ class Tidying:
     def step(self, tables: Tables) -> None:
         """Do a piece."""
         if self.scrubs:
-            self.scrub(tables)
+            self._scrub(tables)
         elif self.is_due(tables):
             job = Job(lambda tables: tables.index.merge(), writes=True)
             try:
@@ -66,7 +66,7 @@ class Tidying:
                 if is_damage(job.error):
                     raise job.error
 
-    def scrub(self, tables: Tables) -> None:
+    def _scrub(self, tables: Tables) -> None:
         """Overwrite a piece of what was deleted; at the end, empty the log of it too."""
         job = Job(lambda tables: tables.index.scrub(), writes=True)
         try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import logging
 import sqlite3
 from typing import Final
 
 from pilotfish.errors import StorageError
+
+log = logging.getLogger(__name__)
 
 
 class DamagedDatabase(Exception):
@@ -90,6 +93,17 @@ def trouble_of(error: BaseException) -> StorageError | None:
         case _:
             words = None
     return StorageError(words[0], remedy=words[1]) if words else None
+
+
+def words_of(error: BaseException) -> StorageError:
+    """Whatever it is, in words. What nobody expected is in the log."""
+    if is_damage(error):
+        return damage()
+    trouble = trouble_of(error)
+    if trouble is None:
+        log.error("the session database failed", exc_info=error)
+        trouble = StorageError("The session database failed unexpectedly.", remedy="Look into the log.")
+    return trouble
 
 
 def _code(error: sqlite3.Error) -> int:

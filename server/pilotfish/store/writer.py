@@ -30,7 +30,7 @@ from pilotfish.store.rows import StoreNotice
 from pilotfish.store.spare import SpareTables
 from pilotfish.store.tables import Tables
 from pilotfish.store.tidying import PAUSE_SECONDS, Tidying, impatient
-from pilotfish.store.troubles import damage, is_damage, is_passing, trouble_of
+from pilotfish.store.troubles import is_damage, is_passing, words_of
 
 T = TypeVar("T")
 
@@ -238,7 +238,7 @@ class Writer:
             try:
                 look(job, tables)
             except Exception as error:
-                job.error = self._words(error)
+                job.error = words_of(error)
                 if is_damage(error):
                     self._lose_disk(error)
                     continue
@@ -253,7 +253,7 @@ class Writer:
             commit(tables, jobs)
         except Exception as error:
             for job in jobs:
-                job.error = self._words(error)
+                job.error = words_of(error)
             return
         for job in jobs:
             if job.error is not None:
@@ -272,7 +272,7 @@ class Writer:
 
     def _lose_disk(self, error: Exception) -> None:
         """Go on in memory. A damaged database is mended at once, where that is possible."""
-        self._trouble = self._words(error)
+        self._trouble = words_of(error)
         self._needs_opening = self._disk is None or not is_passing(error)
         if is_damage(error) and self._disk is not None:
             self.site.suspect()
@@ -301,7 +301,7 @@ class Writer:
                 self._open()
             self._replay()
         except Exception as error:
-            self._trouble = self._words(error)
+            self._trouble = words_of(error)
             self._needs_opening = self._disk is None or not is_passing(error)
             self._next_try = time.monotonic() + RETRY_SECONDS
             self._say_unsaved()
@@ -372,15 +372,6 @@ class Writer:
         ):
             self._disk.db.execute(f"PRAGMA {setting} = {value}")
         self._manners = manners
-
-    def _words(self, error: Exception) -> StorageError:
-        if is_damage(error):
-            return damage()
-        trouble = trouble_of(error)
-        if trouble is None:
-            log.error("the session database failed", exc_info=error)
-            trouble = StorageError("The session database failed unexpectedly.", remedy="Look into the log.")
-        return trouble
 
     def _say_unsaved(self) -> None:
         sessions = len({job.session_id for job in self._backlog if job.session_id is not None})
