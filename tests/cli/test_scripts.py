@@ -171,6 +171,13 @@ async def test_a_session_is_continued_shown_searched_exported_imported_and_delet
         assert (code, err) == (1, f"pilotfish: No session begins with {session!r}.\n")
 
 
+async def test_a_store_that_cannot_be_opened_is_not_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, out, err = await piped(tmp_path, "sessions", "list", env={"PILOTFISH_STORAGE": str(tmp_path / "file" / "x")})
+    assert (code, out) == (1, "")
+    assert err.startswith("pilotfish: The session database cannot be written")
+
+
 async def test_decisions_are_printed_and_their_chain_is_checked(tmp_path: Path) -> None:
     async with serve(call("bash", command="touch made"), say("done")) as provider:
         await piped(tmp_path, "run", "go", "--trust", "--mode", "auto", provider=provider)

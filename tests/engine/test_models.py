@@ -551,6 +551,15 @@ async def test_a_server_that_is_not_there_is_a_matter_of_the_network() -> None:
     assert (str(found), found.kind) == ("The provider at 127.0.0.1:9 could not be reached.", "network")
 
 
+@pytest.mark.parametrize("model", ["m", "openai-chat:m", "openai:m", "anthropic:m", "ollama:m"])
+@pytest.mark.parametrize("address", ["localhost:9/v1", "notaurl", "http://", "https:///v1"])
+async def test_an_address_that_is_none_is_said_before_it_is_asked(model: str, address: str) -> None:
+    settings = Settings(model=model, base_url=address)
+    with pytest.raises(TurnError) as caught:
+        models.resolve(model, settings, {"openai": "k", "anthropic": "k"})
+    assert (str(caught.value), caught.value.kind) == (f"baseUrl is not an address: {address}.", "configuration")
+
+
 def test_a_turn_error_is_itself_and_a_bug_is_not_shown() -> None:
     error = TurnError("x", remedy="y")
     assert models.failure(error) is error

@@ -15,6 +15,7 @@ from pilotfish.core.items import MessageItem, ThoughtItem
 from pilotfish.core.records import FileChangeRecord, NoticeRecord, TurnEndRecord
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.errors import SessionBusy
+from pilotfish.store import writer
 
 DIALECTS: tuple[Dialect, ...] = ("chat", "responses", "anthropic")
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
@@ -483,3 +484,28 @@ async def test_another_refusal_is_not_tried_again(tmp_path: Path) -> None:
         outcome = await it.prompt("read it")
         assert outcome.stop_reason == "failed"
         assert len(it.provider.requests) == 2
+
+
+async def test_the_user_hears_of_a_full_disk_each_time_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.02)
+    long = "words " * 4000
+    async with rig(tmp_path, *[say(long) for _ in range(4)]) as turn:
+        await turn.prompt("hi")
+        for times in (1, 2):
+            await _allow_pages(turn, 1)
+            await turn.prompt("go on")
+            assert turn.notices() == ["The disk with the session database is full."] * times
+            await _allow_pages(turn, 1_000_000)
+            async with asyncio.timeout(20):
+                while turn.live.ledger.unsaved is not None:
+                    await asyncio.sleep(0.01)
+
+
+async def _allow_pages(turn: Rig, most: int) -> None:
+    """SQLite takes the disk for full beyond so many."""
+    store = turn.live.ledger._writer
+    disk = store._disk
+    assert disk is not None
+    await store.read(lambda _: disk.db.execute(f"PRAGMA max_page_count = {most}").fetchall())

@@ -16,7 +16,7 @@ from tests.support.faces import ALLOW, SilentFace
 from tests.support.provider import Gate, Text, call, say
 from tests.support.provider_script import Reply
 
-from pilotfish.core.records import Record
+from pilotfish.core.records import Record, SessionRecord, TurnStartRecord
 from pilotfish.engine.journal import Journal
 from pilotfish.engine.live import LoadedSession
 from pilotfish.engine.session import LOOK_SECONDS
@@ -59,6 +59,27 @@ async def test_what_one_window_chooses_holds_in_the_other(tmp_path: Path) -> Non
         await other.prompt(turn.session_id, texts(["write"]))
         assert not (turn.root / "a.txt").exists()
         assert (await other.session(turn.session_id)).title == "Named again"
+
+
+@pytest.mark.parametrize("while_it_runs", [False, True])
+async def test_a_mode_chosen_elsewhere_is_told_before_a_turn_runs_in_it(tmp_path: Path, while_it_runs: bool) -> None:
+    reply = Reply(parts=(Text("one"), Gate()))
+    async with rig(tmp_path, reply, say("two"), say("three")) as turn, beside(turn, tmp_path) as other:
+        running = asyncio.create_task(turn.prompt("hello"))
+        await turn.provider.received(1)
+        if while_it_runs:
+            await other.configure(turn.session_id, mode="auto")
+        turn.provider.release()
+        await running
+        if not while_it_runs:
+            await other.configure(turn.session_id, mode="auto")
+        for prompt in ("go on", "and on"):
+            await turn.prompt(prompt)
+        told = [each.record for each in turn.face.told]
+        modes = [(place, record.mode) for place, record in enumerate(told) if isinstance(record, SessionRecord)]
+        starts = [place for place, record in enumerate(told) if isinstance(record, TurnStartRecord)]
+        assert [mode for _, mode in modes] == ["ask", "auto"]
+        assert starts[0] < modes[0][0] < modes[1][0] < starts[1]
 
 
 async def test_a_choice_leaves_what_the_other_window_chose_meanwhile(tmp_path: Path) -> None:

@@ -37,6 +37,10 @@ async def print_list(folder: Path | None, *, query: str | None, limit: int) -> i
     console = Console(highlight=False)
     async with opened() as live:
         listed = await live.list(str(folder) if folder else None, query, None, limit)
+        unsaved = live.ledger.unsaved
+    if not listed.sessions and unsaved:
+        sys.stderr.write(f"pilotfish: {unsaved}\n")
+        return 1
     if not listed.sessions:
         console.print("Nothing matches." if query else "No sessions here yet.")
         return 0

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -186,8 +187,18 @@ def _base_url(prefix: str, settings: Settings) -> str | None:
     if prefix in OPENAI_PREFIXES and own not in (*OPENAI_PREFIXES, "", "openai-compatible"):
         return None  # an OpenAI key is for OpenAI, unless the address is that of an OpenAI-compatible server
     if prefix in OPENAI_PREFIXES or prefix in ("", "openai-compatible") or prefix == own:
-        return settings.base_url
+        return _checked(settings.base_url)
     return None
+
+
+def _checked(address: str | None) -> str | None:
+    if address is not None and not re.match(r"https?://[^/?#]", address):
+        raise TurnError(
+            f"baseUrl is not an address: {redact(address)}.",
+            remedy="Set baseUrl to an address such as http://127.0.0.1:11434/v1.",
+            kind="configuration",
+        )
+    return address
 
 
 def _compatible(
@@ -198,12 +209,6 @@ def _compatible(
     address = base_url or (local.address if local else None)
     if not name or address is None:
         raise _unknown(f"{prefix}:{name}" if prefix else name)
-    if not address.startswith(("http://", "https://")):
-        raise TurnError(
-            f"baseUrl is not an address: {redact(address)}.",
-            remedy="Set baseUrl to an address such as http://127.0.0.1:11434/v1.",
-            kind="configuration",
-        )
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles import ModelProfile
 

@@ -59,6 +59,7 @@ class LiveSession:
         self.settled = self.conversation.settled
         self._opening = asyncio.Lock()
         self._told_unsaved = False
+        self._told_setup = (row.model, row.mode)
         self._held = asyncio.Lock()
         self._compacting: CancellationToken | None = None
         self._to_ask_again: set[str] = set()
@@ -95,6 +96,8 @@ class LiveSession:
         hold = await self.world.ledger.hold(self.row.id, patience=LOOK_SECONDS)
         try:
             await self.open()
+            if (self.row.model, self.row.mode) != self._told_setup:  # another process has changed them
+                self._tell_setup()
             yield
         finally:
             try:
@@ -121,9 +124,15 @@ class LiveSession:
     async def tell_row(self) -> None:
         """Its name, model or mode is another. While another process runs a turn nothing can be recorded, and only who
         asked is told."""
+        self._told_setup = (self.row.model, self.row.mode)
         with contextlib.suppress(SessionBusy):
             async with self.speaking():
-                self.emit(SessionRecord(turn_id="", title=self.row.title, model=self.row.model, mode=self.row.mode))
+                self._tell_setup()
+
+    def _tell_setup(self) -> None:
+        row = self.row
+        self._told_setup = (row.model, row.mode)
+        self.emit(SessionRecord(turn_id="", title=row.title, model=row.model, mode=row.mode))
 
     async def prompt(
         self,
@@ -246,6 +255,7 @@ class LiveSession:
 
     async def _run(self, waiting: Waiting) -> Outcome:
         world, resumes = self.world, waiting.resumes is not None
+        self._told_unsaved = self._told_unsaved and world.ledger.unsaved is not None
         async with self.held():
             if not resumes:
                 await self.conversation.give_up()
