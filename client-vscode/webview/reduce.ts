@@ -51,7 +51,9 @@ export function reduce(state: State, action: ToView | Local): State {
         gap: false,
         context: null,
         stopping: null,
-        crashed: state.crashed && state.session?.id === action.sessionId,
+        // It may be on its way already: after a crash it is opened again, and perhaps once more.
+        crashed:
+          state.crashed && action.sessionId !== null && (state.session?.id ?? state.opening) === action.sessionId,
         toggles: {},
       };
     case 'loaded':

@@ -316,6 +316,14 @@ describe('questions', () => {
   it('end with the server', () => {
     expect(run(OPEN, asked, { type: 'crashed', at: AT }).approvals).toEqual([]);
   });
+
+  it('a restart is told however often the session is opened again, and of no other session', () => {
+    const again = (sessionId: string): ToView => ({ type: 'opening', sessionId, draft: EMPTY_DRAFT, mode: 'ask' });
+    const crash: ToView = { type: 'crashed', at: AT };
+    expect(run(OPEN, crash, again('s1'), again('s1')).crashed).toBe(true);
+    expect(run(again('s1'), crash, again('s1'), OPEN).crashed).toBe(true);
+    expect(run(OPEN, crash, again('s1'), again('s2')).crashed).toBe(false);
+  });
 });
 
 describe('undo', () => {
