@@ -58,7 +58,7 @@ chaos: $(READY)
 	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
 	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
-# What is written from server/pilotfish/protocol/wire.py, and from the tools, and committed.
+# Writes the committed files that are generated from server/pilotfish/protocol/wire and from the tools.
 generate: $(READY)
 	$(BIN)/python -m pilotfish.protocol.typescript
 	$(BIN)/python -m pilotfish.protocol.reference

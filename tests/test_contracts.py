@@ -18,7 +18,7 @@ BREACHES = [
     ("engine/order.py", "import pygls", "Only lsp knows pygls and lsprotocol"),
     ("engine/order.py", "import acp", "Only acp knows the ACP SDK"),
     ("tools/glob.py", "import pilotfish.tools.grep", "Tools do not know each other"),
-    ("protocol/wire.py", "import pilotfish.core.messages", "The wire knows no room"),
+    ("protocol/wire/base.py", "import pilotfish.core.messages", "The wire knows no room"),
 ]
 
 

@@ -1,4 +1,4 @@
-// Generated from server/pilotfish/protocol/wire.py by `make generate`. Do not edit.
+// Generated from server/pilotfish/protocol/wire by `make generate`. Do not edit.
 // Absent means none: the server sends null only where the type says so.
 
 export const PROTOCOL_VERSION = 1;
@@ -19,23 +19,23 @@ export type Change = "created" | "edited" | "deleted" | "renamed";
 
 export type FailureKind = "rate_limit" | "overloaded" | "authentication" | "credit" | "network" | "stalled" | "bad_request" | "context" | "empty" | "configuration" | "storage" | "restarted" | "internal";
 
-/** Nothing to say. */
+/** No fields. */
 export interface Empty {
 }
 
-/** A place in a text document, in the position encoding agreed in `initialize`. */
+/** A position in a text document, in the position encoding agreed in `initialize`. */
 export interface Position {
   line: number;
   character: number;
 }
 
-/** From `start` up to, not including, `end`. */
+/** The text from `start` up to, but not including, `end`. */
 export interface Range {
   start: Position;
   end: Position;
 }
 
-/** A place in a file. */
+/** A file, or a range in it. */
 export interface Location {
   uri: string;
   range?: Range;
@@ -50,30 +50,30 @@ export interface Diagnostic {
   source?: string;
 }
 
-/** Words. */
+/** Text that the user typed. */
 export interface TextBlock {
   type: "text";
   text: string;
 }
 
-/** A file, or a selection of it. */
+/** A file, or a selection in it. */
 export interface ResourceBlock {
   type: "resource";
   uri: string;
-  /** the selection; absent: the whole file */
+  /** the selection; absent for the whole file */
   range?: Range;
-  /** its text; absent: the server reads it, the open buffer first */
+  /** the text; if absent, the server reads it, from the open buffer if there is one */
   text?: string;
 }
 
-/** An image, base64. */
+/** An image, encoded as base64. */
 export interface ImageBlock {
   type: "image";
   data: string;
   mimeType: string;
 }
 
-/** A problem some other language server reported. */
+/** A problem that another language server reported. */
 export interface DiagnosticBlock {
   type: "diagnostic";
   uri: string;
@@ -82,6 +82,12 @@ export interface DiagnosticBlock {
 
 export type ContentBlock = TextBlock | ResourceBlock | ImageBlock | DiagnosticBlock;
 
+/** The argument of the client command `pilotfish.openChat`, which code actions carry for clients with a chat. The client opens its chat with this prompt and its context attached, and sends it if `send` is true. */
+export interface ChatDraft {
+  prompt: ContentBlock[];
+  send: boolean;
+}
+
 /** Tokens and requests, of a turn or of a session. */
 export interface Usage {
   inputTokens: number;
@@ -89,39 +95,39 @@ export interface Usage {
   cachedTokens: number;
   requests: number;
   toolCalls: number;
-  /** in US dollars, where the price is known */
+  /** in US dollars, if the price is known */
   cost?: number;
 }
 
-/** A conversation in a folder. */
+/** A conversation, usually about one workspace folder. */
 export interface Session {
   id: string;
   title: string;
-  /** a URI; null: in no folder */
+  /** a URI, or null if the session belongs to no folder */
   workspaceFolder: string | null;
   model: string;
   mode: Mode;
   createdAt: string;
   updatedAt: string;
   turns: number;
-  /** a turn is running */
+  /** whether a turn is running */
   busy: boolean;
   usage: Usage;
-  /** true: its turn runs in another window, which alone is told of it */
+  /** true if the running turn belongs to another window; only that window receives its updates */
   elsewhere?: boolean;
 }
 
-/** Why a turn failed, in words for the user. */
+/** The reason why a turn failed, in words for the user. */
 export interface Failure {
   message: string;
   remedy: string;
   retryable: boolean;
   kind: FailureKind;
-  /** seconds */
+  /** seconds to wait before a retry */
   retryAfter?: number;
 }
 
-/** A command that was ended with its whole process group. */
+/** A command that was killed together with its process group. */
 export interface KilledProcess {
   pid: number;
   command: string;
@@ -131,14 +137,14 @@ export interface KilledProcess {
 export interface Receipt {
   turnId?: string;
   tookMs: number;
-  /** ids of calls */
+  /** ids of the calls that were stopped */
   cancelledCalls: string[];
   killedProcesses: KilledProcess[];
-  /** URIs of files the turn had changed before it was stopped */
+  /** URIs of the files that the turn had changed before it was stopped */
   changedFiles: string[];
 }
 
-/** What a call gave back. `text` is what the model sees. */
+/** The output of a call. `text` is what the model receives. */
 export interface CallResult {
   text: string;
   truncated: boolean;
@@ -146,7 +152,7 @@ export interface CallResult {
   bytes: number;
 }
 
-/** How a call came to be allowed or denied. */
+/** Who allowed or denied a call, and why. */
 export interface CallApproval {
   decision: "allow" | "deny";
   by: "mode" | "rule" | "user" | "nobody";
@@ -157,11 +163,11 @@ export interface CallApproval {
   rule?: string;
   digest?: string;
   feedback?: string;
-  /** the user changed the arguments; `args` are the changed ones */
+  /** whether the user changed the arguments; then `args` are the changed ones */
   amended: boolean;
 }
 
-/** A call as it is now. `status` goes from `pending` over `awaiting_approval` and `in_progress` to one of the last four, which are final. */
+/** The whole state of a call. `status` starts at `pending`, may pass through `awaiting_approval` and `in_progress`, and ends in one of the last four values, which are final. */
 export interface ToolCall {
   id: string;
   name: string;
@@ -171,83 +177,83 @@ export interface ToolCall {
   args: Record<string, unknown>;
   locations: Location[];
   result?: CallResult;
-  /** unified diff of what the call changed */
+  /** unified diff of the changes that the call made */
   diff?: string;
   error?: string;
   startedAt?: string;
   durationMs?: number;
   approval?: CallApproval;
-  /** the arguments as the model wrote them, when they were not a JSON object */
+  /** the arguments as the model wrote them, if they were not a JSON object */
   rawArgs?: string;
-  /** the model wrote the call as text */
+  /** whether the model wrote the call as text and it was recognised there */
   recovered: boolean;
 }
 
-/** A step of the agent's plan. */
+/** One step of the agent's plan. */
 export interface PlanEntry {
   content: string;
   status: "pending" | "in_progress" | "completed";
   priority: "high" | "medium" | "low";
 }
 
-/** A prompt was taken up. */
+/** A turn started with this prompt. */
 export interface TurnStarted {
   kind: "turn_started";
   promptId?: string;
   prompt: ContentBlock[];
 }
 
-/** Where the turn is. */
+/** The turn entered another state. */
 export interface StateChanged {
   kind: "state";
   state: AgentState;
   iteration: number;
   promptId?: string;
-  /** with `user_input` while a turn runs: words that were steered into it, and that the model reads next */
+  /** with `user_input` while a turn runs: the steered prompt that the model reads next */
   prompt?: ContentBlock[];
 }
 
-/** More of the answer. */
+/** The next piece of the agent's answer. */
 export interface MessageChunk {
   kind: "agent_message_chunk";
   itemId: string;
   text: string;
 }
 
-/** More of a thought. */
+/** The next piece of the agent's reasoning. */
 export interface ThoughtChunk {
   kind: "agent_thought_chunk";
   itemId: string;
   text: string;
 }
 
-/** An upsert: always the whole call as it is now. */
+/** A call is new or changed. The update always carries the whole call. */
 export interface CallUpdate {
   kind: "tool_call";
   call: ToolCall;
 }
 
-/** Arguments as the model writes them. */
+/** The next piece of a call's arguments, while the model writes them. */
 export interface ArgsChunk {
   kind: "tool_call_args_chunk";
   callId: string;
   text: string;
 }
 
-/** Live output of a call, or a subagent's steps. */
+/** Live output of a call, or the steps of a subagent. */
 export interface Progress {
   kind: "tool_progress";
   callId: string;
   text: string;
 }
 
-/** The whole plan as it is now. */
+/** The plan changed. The update always carries the whole plan. */
 export interface PlanUpdate {
   kind: "plan";
   entries: PlanEntry[];
 }
 
-/** A file was changed by the turn, through the editor's buffer or on disk. */
+/** The turn changed a file, through the editor's buffer or on disk. */
 export interface FileChanged {
   kind: "file_changed";
   uri: string;
@@ -259,7 +265,7 @@ export interface FileChanged {
   oldUri?: string;
 }
 
-/** Usage of the turn so far, and how full the model's context is. */
+/** The turn's usage so far, and how much of the model's context window is used. */
 export interface UsageUpdate {
   kind: "usage";
   usage: Usage;
@@ -267,7 +273,7 @@ export interface UsageUpdate {
   contextWindow?: number;
 }
 
-/** Something the user should know, and what to do about it. */
+/** A message for the user, with what to do about it. */
 export interface Notice {
   kind: "notice";
   level: "info" | "warning" | "error";
@@ -275,17 +281,17 @@ export interface Notice {
   remedy?: string;
   /** seconds until the provider is asked again; `session/retry` asks at once */
   retryAfter?: number;
-  /** what went wrong, if something did: what helps a turn that fails of it helps here */
+  /** the kind of failure, if something failed; the same remedies apply as for a failed turn */
   cause?: FailureKind;
 }
 
-/** The session's own fields changed (title, model, mode …). */
+/** Fields of the session itself changed, such as its title, model or mode. */
 export interface SessionInfo {
   kind: "session_info";
   session: Session;
 }
 
-/** The history before this point is sent to the model as a summary from now on. Counts are tokens. */
+/** From now on the model receives a summary in place of the history before this point. Counts are tokens. */
 export interface Compaction {
   kind: "compaction";
   before: number;
@@ -304,12 +310,21 @@ export interface TurnEnded {
 
 export type Update = TurnStarted | StateChanged | MessageChunk | ThoughtChunk | CallUpdate | ArgsChunk | Progress | PlanUpdate | FileChanged | UsageUpdate | Notice | SessionInfo | Compaction | TurnEnded;
 
-/** What the user sent. */
+/** One update of a session. `seq` starts at 1 in each session and grows by exactly 1. */
+export interface UpdateParams {
+  sessionId: string;
+  /** empty if the update belongs to no turn */
+  turnId: string;
+  seq: number;
+  update: Update;
+}
+
+/** A prompt of the user. */
 export interface PromptItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "prompt";
   prompt: ContentBlock[];
@@ -317,71 +332,71 @@ export interface PromptItem {
   at?: string;
 }
 
-/** What the agent said: the chunks with this `itemId`, joined. */
+/** An answer of the agent: all chunks with this `itemId`, joined. */
 export interface MessageItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "message";
   text: string;
 }
 
-/** What the agent thought: the chunks with this `itemId`, joined. */
+/** Reasoning of the agent: all chunks with this `itemId`, joined. */
 export interface ThoughtItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "thought";
   text: string;
 }
 
-/** A call; `id` is the call's id. */
+/** A tool call. `id` is the id of the call. */
 export interface CallItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "tool_call";
   call: ToolCall;
 }
 
-/** A plan as it was at the end of its turn. */
+/** The plan as it was at the end of its turn. */
 export interface PlanItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "plan";
   entries: PlanEntry[];
 }
 
-/** Something the user was told. */
+/** A notice that was shown to the user. */
 export interface NoticeItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "notice";
   level: "info" | "warning" | "error";
   message: string;
   remedy?: string;
-  /** what went wrong, if something did */
+  /** the kind of failure, if something failed */
   cause?: FailureKind;
 }
 
-/** History before this was summarised. */
+/** The history before this item was summarised. */
 export interface CompactionItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "compaction";
   before: number;
@@ -389,12 +404,12 @@ export interface CompactionItem {
   summary: string;
 }
 
-/** A file the turn changed. */
+/** A file that the turn changed. */
 export interface FileChangeItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "file_change";
   uri: string;
@@ -408,48 +423,48 @@ export interface FileChangeItem {
 
 /** The end of a turn. */
 export interface TurnEndItem {
-  /** stable: the same in updates, over loads and restarts */
+  /** stable: the same in updates, and after every load and restart */
   id: string;
   turnId: string;
-  /** the last update that changed the item; 0 where none did */
+  /** number of the last update that changed the item, or 0 */
   seq: number;
   kind: "turn_end";
   stopReason: StopReason;
   usage: Usage;
   error?: Failure;
   receipt?: Receipt;
-  /** the turn's files were put back */
+  /** whether the turn's file changes were undone */
   undone: boolean;
   at?: string;
 }
 
 export type Item = PromptItem | MessageItem | ThoughtItem | CallItem | PlanItem | NoticeItem | CompactionItem | FileChangeItem | TurnEndItem;
 
-/** A file before and after. `before` is null when it does not exist yet, `after` when it would be deleted. */
+/** One file before and after the call. `before` is null if the file does not exist yet, `after` if the call deletes it. */
 export interface PreviewFile {
   uri: string;
-  /** what `before` was read at */
+  /** the version of the document at which `before` was read */
   version?: string;
   before: string | null;
   after: string | null;
 }
 
-/** What files would become. */
+/** The files that the call would change. */
 export interface DiffPreview {
   kind: "diff";
   files: PreviewFile[];
 }
 
-/** What would be run. */
+/** The command that the call would run. */
 export interface CommandPreview {
   kind: "command";
   command: string;
   cwd: string;
-  /** the same in words, one for each command in it */
+  /** one sentence for each command in the command line */
   parsed: string[];
 }
 
-/** Anything else. */
+/** A preview of any other call, as text. */
 export interface TextPreview {
   kind: "text";
   text: string;
@@ -457,65 +472,67 @@ export interface TextPreview {
 
 export type Preview = DiffPreview | CommandPreview | TextPreview;
 
-/** One possible answer. */
+/** One answer that the user may choose. */
 export interface ApprovalOption {
   id: OptionId;
   label: string;
-  /** the rule that would be written, in words */
+  /** the rule that would be stored, in words */
   rule?: string;
+  /** the tool of that rule, as `rule/add` takes it */
   tool?: string;
-  /** that rule as `rule/add` takes it, for a client that lets the user change it first */
+  /** the pattern of that rule, as `rule/add` takes it, for a client that lets the user edit it first */
   pattern?: string;
+  /** examples of calls that the rule would cover */
   matches: string[];
-  /** what it would cover, and what not though one might think so */
+  /** examples of similar calls that the rule would not cover */
   excludes: string[];
 }
 
-/** May this call run? Asked for one digest: exact arguments and the versions of the documents they touch. */
+/** Asks the user whether a call may run. The answer holds for one digest: these exact arguments, and these versions of the documents that they touch. */
 export interface ApprovalRequest {
   approvalId: string;
   sessionId: string;
   turnId: string;
   call: ToolCall;
-  /** why it is asked */
+  /** why the user is asked */
   reason: string;
   digest: string;
   preview: Preview;
   options: ApprovalOption[];
-  /** whether an answer may change the arguments */
+  /** whether the answer may change the arguments */
   amendable: boolean;
 }
 
-/** The user's answer. A question closed without one is not an answer: leave the request open, or answer it with `-32800` when the client goes away. */
+/** The user's answer. A question that was closed without an answer is not answered: leave the request open, or fail it with `-32800` when the client shuts down. */
 export interface ApprovalAnswer {
   optionId: OptionId;
-  /** goes to the model with a refusal */
+  /** sent to the model together with a refusal */
   feedback?: string;
-  /** the arguments as the user amended them: validated again, and what runs, is shown and is recorded */
+  /** the arguments as the user changed them: they are validated again, and they are what runs, is shown and is recorded */
   args?: Record<string, unknown>;
 }
 
-/** A question is over: clear it. */
+/** A question was answered or withdrawn. Every surface that still shows it removes it. */
 export interface ApprovalResolved {
   approvalId: string;
   sessionId: string;
-  /** what was answered, or `cancelled` */
+  /** the chosen option, or `cancelled` */
   optionId: string;
-  /** the surface that answered */
+  /** the surface on which the answer was given */
   by: string;
 }
 
-/** Which questions. */
+/** Selects the questions of one session, or of all sessions. */
 export interface ApprovalListParams {
   sessionId?: string;
 }
 
-/** Questions still waiting, oldest first. */
+/** The questions that still wait for an answer, oldest first. */
 export interface ApprovalListResult {
   approvals: ApprovalRequest[];
 }
 
-/** An answer to a question that was seen in `session/load` or `approval/list`. */
+/** Answers a question that the client got from `session/load` or `approval/list`. */
 export interface ApprovalAnswerParams {
   approvalId: string;
   optionId: OptionId;
@@ -523,32 +540,32 @@ export interface ApprovalAnswerParams {
   args?: Record<string, unknown>;
 }
 
-/** Whether this answer was the first. */
+/** Tells whether this answer was the first one, and so the one that counts. */
 export interface ApprovalAnswerResult {
   accepted: boolean;
 }
 
-/** Which of our requests the client answers. */
+/** The server's requests that this client answers. */
 export interface ClientAbilities {
   approvals?: boolean;
   /** `editor/open` and `editor/save` */
   save?: boolean;
   diagnostics?: boolean;
   codeActions?: boolean;
-  /** `editor/symbols`, `definition`, `references`, `rename` */
+  /** `editor/symbols`, `definition`, `references` and `rename` */
   symbols?: boolean;
   diff?: boolean;
-  /** `user/ask`; taken as true when `approvals` is */
+  /** `user/ask`; assumed if `approvals` is true */
   ask?: boolean;
 }
 
-/** `initialize.initializationOptions.pilotfish`. A client that sends none is a plain client. */
+/** `initialize.initializationOptions.pilotfish`. A client that does not send it is a plain client. */
 export interface Hello {
   protocolVersion?: number;
   client?: ClientAbilities;
   /** workspace trust, as the editor knows it */
   trusted?: boolean;
-  /** what the editor's user has set */
+  /** the settings that the user made in the editor */
   settings?: Settings;
 }
 
@@ -559,46 +576,51 @@ export interface HelloResult {
   methods: string[];
 }
 
-/** A fresh conversation. What is left out comes from the settings. */
+/** The user granted or withdrew trust in the workspace. */
+export interface TrustParams {
+  trusted: boolean;
+}
+
+/** A new conversation. Fields that are left out come from the settings. */
 export interface SessionNewParams {
-  /** a URI; absent: the first workspace folder */
+  /** a URI; if absent, the first workspace folder */
   workspaceFolder?: string;
   title?: string;
   model?: string;
   mode?: Mode;
 }
 
-/** A session as it is now. */
+/** The session after the request. */
 export interface SessionResult {
   session: Session;
 }
 
-/** Which sessions. */
+/** Selects sessions. */
 export interface SessionListParams {
   workspaceFolder?: string;
-  /** searches titles and texts */
+  /** searched in titles and texts */
   query?: string;
   cursor?: string;
-  /** at most 500 come on one page */
+  /** one page has at most 500 sessions */
   limit?: number;
 }
 
-/** Newest first. */
+/** One page of sessions, newest first. */
 export interface SessionListResult {
   sessions: Session[];
   nextCursor?: string;
 }
 
-/** The newest items, or those before one that is already known. */
+/** Selects the newest items, or the items before one that the client already has. */
 export interface SessionLoadParams {
   sessionId: string;
-  /** the id of the oldest item the client has */
+  /** the id of the oldest item that the client has */
   before?: string;
-  /** at most 2000 come on one page */
+  /** one page has at most 2000 items */
   limit?: number;
 }
 
-/** A page of the transcript, oldest first. Updates go on at `lastSeq + 1`. */
+/** One page of the transcript, oldest item first. The next update has the number `lastSeq + 1`. */
 export interface SessionLoadResult {
   session: Session;
   items: Item[];
@@ -607,24 +629,24 @@ export interface SessionLoadResult {
   pendingApprovals: ApprovalRequest[];
 }
 
-/** A new title. */
+/** Gives a session another title. */
 export interface SessionRenameParams {
   sessionId: string;
   title: string;
 }
 
-/** Which session. */
+/** Names a session. */
 export interface SessionParams {
   sessionId: string;
 }
 
-/** A copy of a session, up to and including an item; absent: whole. */
+/** Copies a session up to and including one item, or the whole session if `itemId` is absent. */
 export interface SessionForkParams {
   sessionId: string;
   itemId?: string;
 }
 
-/** The transcript as text. */
+/** Exports a transcript as text. */
 export interface SessionExportParams {
   sessionId: string;
   format: "markdown" | "json";
@@ -635,50 +657,50 @@ export interface SessionExportResult {
   text: string;
 }
 
-/** Another model or mode, from the next request to the model on. */
+/** Sets the model or the mode, from the next model request on. */
 export interface SessionConfigureParams {
   sessionId: string;
   model?: string;
   mode?: Mode;
 }
 
-/** A prompt. Held until its turn has ended. */
+/** A prompt. The request is answered when its turn has ended. */
 export interface PromptParams {
   sessionId: string;
   prompt: ContentBlock[];
-  /** the client's own name for it */
+  /** an id that the client chooses */
   promptId?: string;
-  /** while a turn runs: error 2, wait for its end, or reach the model at its next step */
+  /** what to do while a turn runs: fail with error 2, wait until it ends, or give the prompt to the model at its next step */
   whenBusy?: "reject" | "queue" | "steer";
 }
 
-/** How the turn ended. A provider that fails is no JSON-RPC error, it is `failed`. */
+/** The outcome of the turn. If the provider fails, `stopReason` is `failed`; that is not a JSON-RPC error. */
 export interface PromptResult {
   turnId: string;
   stopReason: StopReason;
   usage: Usage;
   error?: Failure;
   receipt?: Receipt;
-  /** what a slash command answered (Markdown); no turn was run, and `turnId` is empty */
+  /** the answer of a slash command (Markdown); no turn ran, and `turnId` is empty */
   reply?: string;
-  /** after `/clear`: the session to go on in */
+  /** after `/clear`: the session to continue in */
   sessionId?: string;
 }
 
-/** Stop the turn, or with `toolCallId` only that call: then the turn goes on. */
+/** Stops the turn. With `toolCallId` only that call is stopped, and the turn goes on. */
 export interface CancelParams {
   sessionId: string;
   toolCallId?: string;
 }
 
-/** Which turn's files; absent: the last turn that changed some. */
+/** Selects the turn whose file changes are undone. Without `turnId` it is the last turn that changed files. */
 export interface UndoParams {
   sessionId: string;
   turnId?: string;
   dryRun?: boolean;
 }
 
-/** A file put back (or, with `dryRun`, that would be). */
+/** A file that was restored, or with `dryRun` would be. */
 export interface UndoneFile {
   uri: string;
   change: Change;
@@ -686,44 +708,44 @@ export interface UndoneFile {
   removed: number;
 }
 
-/** A file left alone. */
+/** A file that was not touched, and why. */
 export interface RefusedFile {
   uri: string;
   reason: string;
 }
 
-/** What was put back and what was not: a later edit by a person is never overwritten. */
+/** The files that were restored, and those that were not. A later edit of the user is never overwritten. */
 export interface UndoResult {
   changes: UndoneFile[];
   refused: RefusedFile[];
   turnId?: string;
 }
 
-/** A prompt that waits for the running turn, or for its next step. */
+/** A prompt that waits for the running turn to end, or for its next step. */
 export interface QueuedPrompt {
   promptId: string;
   prompt: ContentBlock[];
   kind: "queue" | "steer";
 }
 
-/** In the order they will be taken up. */
+/** The waiting prompts, in the order in which they will run. */
 export interface QueueListResult {
   prompts: QueuedPrompt[];
 }
 
-/** Withdraw a waiting prompt; it answers with `cancelled`. */
+/** Withdraws a waiting prompt. Its own request is answered with `cancelled`. */
 export interface QueueRemoveParams {
   sessionId: string;
   promptId: string;
 }
 
-/** A standing answer. Deny beats ask beats allow. */
+/** A stored approval decision. Deny beats ask, and ask beats allow. */
 export interface Rule {
   id: string;
   decision: "allow" | "ask" | "deny";
   tool: string;
   pattern: string;
-  /** workspace rules are kept in the user's own config, keyed by folder; a repository's can only tighten */
+  /** workspace rules are stored in the user's own configuration, by folder; a repository's rules can only restrict */
   scope: "session" | "workspace" | "user" | "repository";
   /** the rule in words */
   words: string;
@@ -731,17 +753,17 @@ export interface Rule {
   workspaceFolder?: string;
 }
 
-/** The rules that hold in a session, or in general. */
+/** Selects the rules that apply in a session, or in general. */
 export interface RuleListParams {
   sessionId?: string;
 }
 
-/** Strongest first. */
+/** The rules, strongest first. */
 export interface RuleListResult {
   rules: Rule[];
 }
 
-/** A new standing answer. `session` needs a session; `workspace` takes that session's folder or the first. */
+/** Adds a rule. The scope `session` needs `sessionId`; the scope `workspace` uses that session's folder, or else the first workspace folder. */
 export interface RuleAddParams {
   decision: "allow" | "ask" | "deny";
   tool?: string;
@@ -750,50 +772,50 @@ export interface RuleAddParams {
   sessionId?: string;
 }
 
-/** The rule as it stands now. */
+/** The rule that was stored. */
 export interface RuleAddResult {
   rule: Rule;
 }
 
-/** A rule's id, from `rule/list`. */
+/** Names a rule by its id from `rule/list`. */
 export interface RuleRemoveParams {
   id: string;
   sessionId?: string;
 }
 
-/** A key from the editor's secret store, kept in memory only. An empty key forgets it. */
+/** An API key from the editor's secret store. The server keeps it in memory only. An empty key removes it. */
 export interface SecretSetParams {
   provider: string;
   key: string;
 }
 
-/** Dollars for a million tokens, as far as a table knows them. */
+/** US dollars per million tokens, if the price is known. */
 export interface Price {
   input: number;
   output: number;
 }
 
-/** A model one could choose. */
+/** A model that can be selected. */
 export interface Model {
   id: string;
   label: string;
   provider: string;
   available: boolean;
-  /** why it is not available, and what to do */
+  /** why the model is not available, and what to do */
   reason?: string;
   contextWindow?: number;
   price?: Price;
-  /** whether it takes images; absent: nobody says */
+  /** whether the model accepts images; absent if unknown */
   images?: boolean;
 }
 
-/** What is available, and why the rest is not. */
+/** All known models, and why some are not available. */
 export interface ModelListResult {
   models: Model[];
   current: string;
 }
 
-/** A slash command. Sent as the text of a prompt: `/name arguments`. */
+/** A slash command. The client sends it as the text of a prompt: `/name arguments`. */
 export interface Command {
   name: string;
   description: string;
@@ -801,12 +823,12 @@ export interface Command {
   source: "built-in" | "user" | "workspace";
 }
 
-/** Built in first, then the user's, then the workspace's. */
+/** Built-in commands first, then the user's own, then those of the workspace. */
 export interface CommandListResult {
   commands: Command[];
 }
 
-/** What stands behind the `@`. */
+/** The text after the `@`. */
 export interface MentionParams {
   query: string;
   /** at most 200 */
@@ -814,24 +836,24 @@ export interface MentionParams {
   sessionId?: string;
 }
 
-/** Something that can be mentioned. */
+/** Something that the user can mention. */
 export interface Mention {
   kind: "file" | "folder" | "buffer" | "symbol";
   uri: string;
-  /** what is shown */
+  /** the text to show */
   label: string;
-  /** what stands in the prompt behind the `@`, in quotes where the name needs them */
+  /** the text to insert after the `@`, quoted if the name needs it */
   insert: string;
   detail?: string;
   range?: Range;
 }
 
-/** Best first. */
+/** The completions, best match first. */
 export interface MentionResult {
   mentions: Mention[];
 }
 
-/** An MCP server of the user's. */
+/** An MCP server from the user's configuration. */
 export interface McpServer {
   name: string;
   state: string;
@@ -839,49 +861,35 @@ export interface McpServer {
   error?: string;
 }
 
-/** Where sessions are kept. */
+/** Where sessions are stored, and whether that works. */
 export interface StoreStatus {
   location: string;
-  /** unsaved: the directory cannot be written, sessions are in memory only */
+  /** `unsaved`: the directory cannot be written, and sessions are kept in memory only */
   state: "ok" | "unsaved";
 }
 
-/** How the server is. Answered at once, even while the rest loads: what is not known yet is null. */
+/** The state of the server. It is answered at once, also while the engine loads; what is not known yet is null. */
 export interface Status {
   version: string;
   state: "loading" | "ready" | "failed";
   uptimeMs: number;
   memoryBytes: number;
-  /** why loading failed */
+  /** why the engine failed to load */
   error?: Failure;
   model: string | null;
   mode: Mode | null;
   trusted: boolean;
   store: StoreStatus | null;
   mcpServers: McpServer[];
-  /** what commands run in, or `none` and why */
+  /** the sandbox that commands run in, or `none` and why */
   sandbox: string | null;
   runningTurns: number;
   pendingApprovals: number;
-  /** settings that were left out, and why */
+  /** settings that were ignored, and why */
   problems: string[];
 }
 
-/** The user's trust in the workspace changed. */
-export interface TrustParams {
-  trusted: boolean;
-}
-
-/** One thing that happened. `seq` starts at 1 in a session and grows by exactly 1. */
-export interface UpdateParams {
-  sessionId: string;
-  /** empty for what belongs to no turn */
-  turnId: string;
-  seq: number;
-  update: Update;
-}
-
-/** A question of the agent's, in its own words. */
+/** A question that the agent asks the user. */
 export interface AskParams {
   sessionId: string;
   turnId: string;
@@ -889,62 +897,62 @@ export interface AskParams {
   options: string[];
 }
 
-/** The answer, or that there is none. */
+/** The user's answer, or `dismissed` if the user gave none. */
 export interface AskResult {
   answer?: string;
   dismissed?: boolean;
 }
 
-/** Which documents. */
+/** Names documents. */
 export interface UrisParams {
   uris: string[];
 }
 
-/** A document with which it did not work. */
+/** A document for which the request failed, and why. */
 export interface FailedDocument {
   uri: string;
   reason: string;
 }
 
-/** A document the editor holds now. */
+/** A document that the editor now holds open. */
 export interface OpenedDocument {
   uri: string;
   version: number;
   dirty: boolean;
 }
 
-/** `didOpen` of every opened document comes before this answer. */
+/** The documents that are open now. Their `didOpen` notifications come before this answer. */
 export interface OpenResult {
   opened: OpenedDocument[];
   failed?: FailedDocument[];
 }
 
-/** Saved means that text and disk are equal. */
+/** The documents that were saved: their text and the file on disk are equal. */
 export interface SaveResult {
   saved: string[];
   failed?: FailedDocument[];
 }
 
-/** All documents, or one, perhaps not before its language servers have seen a version. */
+/** Selects all documents or one, if wanted not before its language servers have seen a version. */
 export interface DiagnosticsParams {
   uri?: string;
   waitForVersion?: number;
   timeoutMs?: number;
 }
 
-/** What is wrong in a document. */
+/** The diagnostics of one document. */
 export interface DocumentDiagnostics {
   uri: string;
   version?: number;
   diagnostics: Diagnostic[];
 }
 
-/** Documents with diagnostics. */
+/** All documents that have diagnostics. */
 export interface DiagnosticsResult {
   documents: DocumentDiagnostics[];
 }
 
-/** What other language servers offer for a range. */
+/** Asks other language servers for code actions in a range. */
 export interface CodeActionsParams {
   uri: string;
   range: Range;
@@ -952,64 +960,58 @@ export interface CodeActionsParams {
   only?: string[];
 }
 
-/** LSP's CodeAction, resolved. */
+/** LSP's CodeAction objects, resolved. */
 export interface CodeActionsResult {
   actions: Record<string, unknown>[];
 }
 
-/** A place in a document. */
+/** A position in a document. */
 export interface PlaceParams {
   uri: string;
   position: Position;
 }
 
-/** Who uses this? */
+/** Asks for the references to the symbol at a position. */
 export interface ReferencesParams {
   uri: string;
   position: Position;
   includeDeclaration: boolean;
 }
 
-/** LSP's Location. */
+/** LSP's Location objects. */
 export interface LocationsResult {
   locations: Location[];
 }
 
-/** Symbols of a document, or of the workspace by name. */
+/** Asks for the symbols of a document, or for symbols of the workspace by name. */
 export interface SymbolsParams {
   uri?: string;
   query?: string;
 }
 
-/** LSP's DocumentSymbol, or WorkspaceSymbol. */
+/** LSP's DocumentSymbol or WorkspaceSymbol objects. */
 export interface SymbolsResult {
   symbols: Record<string, unknown>[];
 }
 
-/** What would have to change? */
+/** Asks which edits would rename the symbol at a position. */
 export interface RenameParams {
   uri: string;
   position: Position;
   newName: string;
 }
 
-/** LSP's WorkspaceEdit; not applied yet. */
+/** LSP's WorkspaceEdit, not applied yet. */
 export interface RenameResult {
   edit?: Record<string, unknown>;
 }
 
-/** Show a diff, without taking the focus. */
+/** Asks the client to show a diff without taking the focus. */
 export interface DiffParams {
   title: string;
   uri: string;
   before: string;
   after: string;
-}
-
-/** The argument of the client-side command `pilotfish.openChat`, which code actions carry for clients with a chat: open it with this prompt and its context attached, and send it when `send` is true. */
-export interface ChatDraft {
-  prompt: ContentBlock[];
-  send: boolean;
 }
 
 /** Hard limits of one turn; absent means none. */
@@ -1082,97 +1084,97 @@ export interface Settings {
   telemetry?: boolean;
 }
 
-/** What the client asks. */
+/** Requests that the client sends. */
 export interface ClientRequests {
-  /** Start a conversation. */
+  /** Starts a conversation. */
   "pilotfish/session/new": { params: SessionNewParams; result: SessionResult };
-  /** Find conversations. */
+  /** Lists and searches conversations. */
   "pilotfish/session/list": { params: SessionListParams; result: SessionListResult };
-  /** Read a transcript. */
+  /** Reads a transcript. */
   "pilotfish/session/load": { params: SessionLoadParams; result: SessionLoadResult };
-  /** Give it another title. */
+  /** Gives a conversation another title. */
   "pilotfish/session/rename": { params: SessionRenameParams; result: SessionResult };
-  /** Delete it for good. */
+  /** Deletes a conversation permanently. */
   "pilotfish/session/delete": { params: SessionParams; result: Empty };
-  /** Copy it, up to an item. */
+  /** Copies a conversation, up to an item. */
   "pilotfish/session/fork": { params: SessionForkParams; result: SessionResult };
-  /** The transcript as text. */
+  /** Exports the transcript as text. */
   "pilotfish/session/export": { params: SessionExportParams; result: SessionExportResult };
-  /** Another model or mode. */
+  /** Sets the model or the mode of a conversation. */
   "pilotfish/session/configure": { params: SessionConfigureParams; result: SessionResult };
-  /** Run a turn; answered when it has ended. */
+  /** Runs a turn. Answered when the turn has ended. */
   "pilotfish/session/prompt": { params: PromptParams; result: PromptResult };
-  /** Stop a turn, or one call. */
+  /** Stops a turn, or one call. */
   "pilotfish/session/cancel": { params: CancelParams; result: Receipt };
-  /** Ask the provider again now, without the rest of a wait. */
+  /** Skips the wait before an automatic retry: asks the provider now. */
   "pilotfish/session/retry": { params: SessionParams; result: Empty };
-  /** Put back the files a turn changed. */
+  /** Restores the files that a turn changed. */
   "pilotfish/session/undo": { params: UndoParams; result: UndoResult };
-  /** Put them forward again. */
+  /** Applies the changes of an undone turn again. */
   "pilotfish/session/redo": { params: UndoParams; result: UndoResult };
-  /** Prompts that wait. */
+  /** Lists the waiting prompts. */
   "pilotfish/queue/list": { params: SessionParams; result: QueueListResult };
-  /** Withdraw one. */
+  /** Withdraws a waiting prompt. */
   "pilotfish/queue/remove": { params: QueueRemoveParams; result: Empty };
-  /** Questions that wait. */
+  /** Lists the questions that wait for an answer. */
   "pilotfish/approval/list": { params: ApprovalListParams; result: ApprovalListResult };
-  /** Answer one of them. */
+  /** Answers a waiting question. */
   "pilotfish/approval/answer": { params: ApprovalAnswerParams; result: ApprovalAnswerResult };
-  /** Standing rules, with their scope. */
+  /** Lists the stored approval rules, with their scope. */
   "pilotfish/rule/list": { params: RuleListParams; result: RuleListResult };
-  /** Add one. */
+  /** Adds an approval rule. */
   "pilotfish/rule/add": { params: RuleAddParams; result: RuleAddResult };
-  /** Remove one. */
+  /** Removes an approval rule. */
   "pilotfish/rule/remove": { params: RuleRemoveParams; result: Empty };
-  /** Hand over a provider's key. */
+  /** Sets a provider's API key. */
   "pilotfish/secret/set": { params: SecretSetParams; result: Empty };
-  /** Models, and which are available. */
+  /** Lists models, and which of them are available. */
   "pilotfish/model/list": { params: Empty; result: ModelListResult };
-  /** Slash commands. */
+  /** Lists the slash commands. */
   "pilotfish/command/list": { params: Empty; result: CommandListResult };
-  /** Completions for `@`. */
+  /** Completes a mention after `@`. */
   "pilotfish/mention/complete": { params: MentionParams; result: MentionResult };
-  /** How the server is. */
+  /** Returns the state of the server. */
   "pilotfish/status": { params: Empty; result: Status };
 }
 
-/** What the client tells. */
+/** Notifications that the client sends. */
 export interface ClientNotifications {
-  /** The user's trust in the workspace changed. */
+  /** Reports that the user's trust in the workspace changed. */
   "pilotfish/trust/changed": TrustParams;
 }
 
-/** What the server asks. */
+/** Requests that the server sends. */
 export interface ServerRequests {
-  /** May this call run? */
+  /** Asks the user whether a call may run. */
   "pilotfish/approval/request": { params: ApprovalRequest; result: ApprovalAnswer };
-  /** The agent asks the user. */
+  /** Asks the user a question of the agent. */
   "pilotfish/user/ask": { params: AskParams; result: AskResult };
-  /** Hold documents: no tab, no focus. */
+  /** Asks the editor to hold documents open, without a tab or focus. */
   "pilotfish/editor/open": { params: UrisParams; result: OpenResult };
-  /** Save documents. */
+  /** Asks the editor to save documents. */
   "pilotfish/editor/save": { params: UrisParams; result: SaveResult };
-  /** What is wrong. */
+  /** Asks for diagnostics. */
   "pilotfish/editor/diagnostics": { params: DiagnosticsParams; result: DiagnosticsResult };
-  /** What others offer. */
+  /** Asks for the code actions of other language servers. */
   "pilotfish/editor/codeActions": { params: CodeActionsParams; result: CodeActionsResult };
-  /** Where is this defined? */
+  /** Asks where a symbol is defined. */
   "pilotfish/editor/definition": { params: PlaceParams; result: LocationsResult };
-  /** Who uses this? */
+  /** Asks for the references to a symbol. */
   "pilotfish/editor/references": { params: ReferencesParams; result: LocationsResult };
-  /** What is in here? */
+  /** Asks for symbols. */
   "pilotfish/editor/symbols": { params: SymbolsParams; result: SymbolsResult };
-  /** What would a rename change? */
+  /** Asks which edits a rename would make. */
   "pilotfish/editor/rename": { params: RenameParams; result: RenameResult };
-  /** Show a diff. */
+  /** Asks the client to show a diff. */
   "pilotfish/editor/diff": { params: DiffParams; result: Empty };
 }
 
-/** What the server tells. */
+/** Notifications that the server sends. */
 export interface ServerNotifications {
-  /** Something happened in a session. */
+  /** Reports one update of a session. */
   "pilotfish/session/update": UpdateParams;
-  /** A question is over. */
+  /** Reports that a question was answered or withdrawn. */
   "pilotfish/approval/resolved": ApprovalResolved;
 }
 

@@ -1,6 +1,6 @@
 """Anything at all may come: every request is answered, the server lives, and its memory stays where it was.
 
-Params are made from the schemas of wire.py, and then spoiled. `PILOTFISH_LONG=1` runs ten times as much.
+Params are generated from the schemas of the wire, and then broken. `PILOTFISH_LONG=1` runs ten times as much.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is generated from wire.py is committed, and not stale."""
+"""The generated files are committed and up to date."""
 
 from __future__ import annotations
 

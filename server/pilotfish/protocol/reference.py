@@ -1,6 +1,6 @@
 """The reference of the wire, generated: `python -m pilotfish.protocol.reference` writes `server/PROTOCOL.md`.
 
-The prose is `reference.md` beside this file; tables come from wire.py, examples from recorded traffic
+The prose is `reference.md` beside this file; tables come from the modules in `wire/`, examples from recorded traffic
 (`python -m tests.protocol.record` records it anew).
 """
 
@@ -22,16 +22,16 @@ LONG_TEXT = 160
 LONG_LIST = 4
 
 _ERRORS = {
-    "parse_error": "the message is not JSON",
-    "invalid_request": "no JSON-RPC 2.0 request, a second `initialize`, or one after `shutdown`",
-    "method_not_found": "unknown method",
-    "invalid_params": "wrong params; `data.field` names the field",
-    "internal": "a bug, or what only the log can say",
+    "parse_error": "the message is not valid JSON",
+    "invalid_request": "not a JSON-RPC 2.0 request, a second `initialize`, or a request after `shutdown`",
+    "method_not_found": "the method is unknown",
+    "invalid_params": "the params are wrong; `data.field` names the field",
+    "internal": "a bug in the server; the log has the details",
     "not_initialized": "a request before `initialize`",
     "cancelled": "the request was cancelled (a prompt answers with a `PromptResult` instead)",
     "unknown_session": "no session has this id",
-    "session_busy": "a turn is running in this session, or another process holds it",
-    "not_trusted": "the folder is not trusted, and this needs trust",
+    "session_busy": "a turn is running in this session, or another process has the session's lease",
+    "not_trusted": "the request needs a trusted folder",
     "unknown_call": "no call, prompt, question, rule or item has this id",
     "storage": "the store cannot be read or written; `data.remedy` says what to do",
 }

@@ -1,4 +1,4 @@
-"""What the generators know of wire.py: its shapes in order, their fields, and the words written beside them."""
+"""What the generators read from the wire modules: shapes in order, their fields, and their docstrings."""
 
 from __future__ import annotations
 
@@ -14,8 +14,33 @@ from pydantic import BaseModel
 
 from pilotfish import settings
 from pilotfish.protocol import wire
+from pilotfish.protocol.wire import (
+    approvals,
+    base,
+    content,
+    editor_requests,
+    hello,
+    server_requests,
+    session,
+    session_requests,
+    transcript,
+    updates,
+)
 
 _PLAIN: dict[Any, str] = {str: "string", int: "number", float: "number", bool: "boolean"}
+
+_TOPICS: tuple[ModuleType, ...] = (
+    base,
+    content,
+    session,
+    updates,
+    transcript,
+    approvals,
+    hello,
+    session_requests,
+    server_requests,
+    editor_requests,
+)
 
 BASES = frozenset({"Wire", "Whole", "Lsp", "ItemBase"})
 """classes that exist only to be inherited"""
@@ -29,9 +54,9 @@ class ShapeField:
     required: bool
     words: str
     default: Any
-    """what absence means, where it is not none"""
+    """the value that an absent field has, if that is not none"""
     nullable: bool
-    """always there, and null where there is nothing"""
+    """whether the field is always sent, as null if it has no value"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +70,18 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A named union or set of words."""
+    """A named union or set of literals."""
 
     name: str
     annotation: Any
 
 
 def shapes() -> tuple[Shape | Alias, ...]:
-    """Every public class and alias of wire.py, in the order they stand there, then the settings."""
+    """Every public class and alias of the wire modules, in order, then the settings."""
     found: list[Shape | Alias] = []
-    words = _words(wire)
-    for name, value in vars(wire).items():
-        if name.startswith("_") or name in BASES or name in ("Any", "Annotated", "Literal"):
-            continue
+    words = {name: docs for module in _TOPICS for name, docs in _words(module).items()}
+    for name in (name for module in _TOPICS for name in _defined(module) if name not in BASES):
+        value = getattr(wire, name, None)
         if inspect.isclass(value) and issubclass(value, wire.Wire):
             found.append(_shape(value, words))
         elif get_origin(value) in (Literal, Annotated):
@@ -68,7 +92,7 @@ def shapes() -> tuple[Shape | Alias, ...]:
 
 
 def spell(annotation: Any, aliases: Mapping[object, str], *, array: str, record: str, union: str) -> str:
-    """A type in the words of a target language."""
+    """A type as the target language writes it."""
 
     def go(kind: Any) -> str:
         if (named := aliases.get(key_of(kind))) is not None:
@@ -104,8 +128,8 @@ def key_of(annotation: Any) -> object:
 
 def _shape(model: type[BaseModel], words: Mapping[str, tuple[str, Mapping[str, str]]]) -> Shape:
     described: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        described.update(words.get(base.__name__, ("", {}))[1])
+    for parent in reversed(model.__mro__):
+        described.update(words.get(parent.__name__, ("", {}))[1])
     # The annotations as written keep the identity of named unions; `FieldInfo.annotation` has lost it.
     written = _annotations(model)
     fields = tuple(
@@ -124,16 +148,29 @@ def _shape(model: type[BaseModel], words: Mapping[str, tuple[str, Mapping[str, s
 
 def _annotations(model: type[BaseModel]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for base in reversed(model.__mro__):
-        if issubclass(base, BaseModel) and base is not BaseModel:
-            scope = vars(inspect.getmodule(base))
-            for name, text in inspect.get_annotations(base).items():
+    for parent in reversed(model.__mro__):
+        if issubclass(parent, BaseModel) and parent is not BaseModel:
+            scope = vars(inspect.getmodule(parent))
+            for name, text in inspect.get_annotations(parent).items():
                 found[name] = eval(text, dict(scope)) if isinstance(text, str) else text  # noqa: S307 -- our own source
     return found
 
 
 def _default(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else None
+
+
+def _defined(module: ModuleType) -> list[str]:
+    """The names that a module defines itself, in order."""
+    source = Path(inspect.getsourcefile(module) or "").read_text("utf-8")
+    names: list[str] = []
+    for node in ast.parse(source).body:
+        match node:
+            case ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                names.append(name)
+            case _:
+                pass
+    return names
 
 
 def _words(module: ModuleType) -> dict[str, tuple[str, dict[str, str]]]:

@@ -10,7 +10,7 @@ from pilotfish.protocol.shapes import Alias, Shape, alias_names, key_of, shapes,
 TARGET = Path(__file__).parents[3] / "client-vscode" / "src" / "protocol.gen.ts"
 
 _HEAD = """\
-// Generated from server/pilotfish/protocol/wire.py by `make generate`. Do not edit.
+// Generated from server/pilotfish/protocol/wire by `make generate`. Do not edit.
 // Absent means none: the server sends null only where the type says so.
 
 export const PROTOCOL_VERSION = {version};
@@ -44,10 +44,10 @@ def generate() -> str:
                     lines.append(f"  {field.name}{optional}: {kind};")
                 parts.append("\n".join([*lines, "}\n"]))
     parts += [
-        _table("ClientRequests", "What the client asks.", sender="client", requests=True),
-        _table("ClientNotifications", "What the client tells.", sender="client", requests=False),
-        _table("ServerRequests", "What the server asks.", sender="server", requests=True),
-        _table("ServerNotifications", "What the server tells.", sender="server", requests=False),
+        _table("ClientRequests", "Requests that the client sends.", sender="client", requests=True),
+        _table("ClientNotifications", "Notifications that the client sends.", sender="client", requests=False),
+        _table("ServerRequests", "Requests that the server sends.", sender="server", requests=True),
+        _table("ServerNotifications", "Notifications that the server sends.", sender="server", requests=False),
         _codes(),
     ]
     return "\n".join(parts)

@@ -1,0 +1,49 @@
+"""What client and server tell each other in `initialize`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from pilotfish.protocol.wire.base import PROTOCOL_VERSION, Lsp, Wire
+
+
+class ClientAbilities(Lsp):
+    """The server's requests that this client answers."""
+
+    approvals: bool = False
+    save: bool = False
+    """`editor/open` and `editor/save`"""
+    diagnostics: bool = False
+    code_actions: bool = False
+    symbols: bool = False
+    """`editor/symbols`, `definition`, `references` and `rename`"""
+    diff: bool = False
+    ask: bool = False
+    """`user/ask`; assumed if `approvals` is true"""
+
+
+class Hello(Lsp):
+    """`initialize.initializationOptions.pilotfish`. A client that does not send it is a plain client."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    client: ClientAbilities = ClientAbilities()
+    trusted: bool = False
+    """workspace trust, as the editor knows it"""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """the settings that the user made in the editor"""
+
+
+class HelloResult(Wire):
+    """`capabilities.experimental.pilotfish` of the answer to `initialize`."""
+
+    protocol_version: int
+    version: str
+    methods: tuple[str, ...]
+
+
+class TrustParams(Wire):
+    """The user granted or withdrew trust in the workspace."""
+
+    trusted: bool
