@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pilotfish.workspace.globs import tails, translate
+from pilotfish.workspace.globs import translate
 
 MAX_RULE_BYTES = 1 << 20
 
@@ -16,7 +15,6 @@ class _Rule:
     regex: re.Pattern[str]
     ignore: bool
     folders_only: bool
-    endings: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +33,6 @@ class Rules:
             if (is_dir or not rule.folders_only) and rule.regex.fullmatch(relative):
                 return rule.ignore
         return None
-
-    def doubtful(self, endings: Sequence[str]) -> Callable[[str, str], bool] | None:
-        """Whether a path (given what it is relative to) is matched by a rule that may ignore files with these endings;
-        None when there is no such rule."""
-        patterns = [
-            rule.regex.pattern
-            for rule in self.rules
-            if rule.ignore and not rule.folders_only and not _apart(rule.endings, endings)
-        ]
-        if not patterns:
-            return None
-        match = re.compile("|".join(patterns), re.DOTALL).fullmatch
-
-        def doubt(prefix: str, name: str) -> bool:
-            if prefix.startswith("/"):
-                return match(prefix[1:] + name) is not None
-            return name.startswith(prefix) and match(name, len(prefix)) is not None
-
-        return doubt
 
 
 def read_rules(file: str) -> Rules | None:
@@ -88,9 +67,4 @@ def _rule(line: str) -> _Rule | None:
         regex = re.compile(f"(?:{translate(pattern)})", re.DOTALL)
     except re.error:  # git skips what it cannot read, and so do we
         return None
-    return _Rule(regex, ignore, folders_only, tails(pattern.rpartition("/")[2]))
-
-
-def _apart(some: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether nothing can end in one of each."""
-    return not any(one.endswith(other) or other.endswith(one) for one in some for other in others)
+    return _Rule(regex, ignore, folders_only)

@@ -7,10 +7,6 @@ import re
 
 from pilotfish.errors import ToolError
 
-MAX_TAILS = 32
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_LAST_WILDCARD = re.compile(r".*[*?\[\]{}\\]", re.DOTALL)
-
 
 @functools.lru_cache(maxsize=128)
 def compile_glob(pattern: str) -> re.Pattern[str]:
@@ -27,7 +23,7 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def last_name(pattern: str) -> str | None:
-    """The glob of the file name alone, when one can be told; ripgrep filters by it while it walks."""
+    """The file name part of a glob, or None if it has none that ripgrep could filter by while it walks."""
     name = pattern
     if "/" in pattern:
         depth, cut = 0, -1
@@ -38,23 +34,13 @@ def last_name(pattern: str) -> str | None:
             if char == "/":
                 cut = index
         name = pattern[cut + 1 :]
-    return None if name in ("", "*", "**") else name
+    return None if name in ("", "*", "**") or ":" in name else name  # ":" ends the name of a ripgrep file type
 
 
 def whole_in_name(pattern: str) -> bool:
-    """Whether `last_name` says all that the pattern says."""
+    """Whether `last_name` is equivalent to the whole pattern."""
     name = pattern.removeprefix("./").lstrip("/").removeprefix("**/")
     return pattern.startswith("!") or ("/" not in name and (name in ("*", "**") or last_name(pattern) == name))
-
-
-def tails(pattern: str) -> tuple[str, ...]:
-    """How names that match must end: literal text after the last wildcard, for each alternative in braces."""
-    brace = _BRACES.search(pattern)
-    if brace is None:
-        return (_LAST_WILDCARD.sub("", pattern),)
-    before, after = pattern[: brace.start()], pattern[brace.end() :]
-    found = [tail for choice in brace[1].split(",") for tail in tails(before + choice + after)]
-    return tuple(dict.fromkeys(found))[:MAX_TAILS] if len(found) <= MAX_TAILS else ("",)
 
 
 def translate(pattern: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pilotfish.workspace.gitignore import Rules, read_rules
-from pilotfish.workspace.globs import compile_glob, tails
 
 OWN_RULES = ".pilotfishignore"
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
@@ -62,47 +61,6 @@ class IgnoreRules:
         if all(untouched):
             return list(names)
         return [name for name in names if free[name.rpartition("/")[0]] or not self._file_hidden(f"{base}/{name}")]
-
-    def unignored(self, folder: Path, names: Sequence[str], rule_files: Sequence[str], glob: str) -> list[str]:
-        """Of files that ripgrep gave for `--glob` with a name's glob, those that are not ignored.
-
-        That option overrules the ignore files for every name it matches. Most rules cannot match such a name, by the
-        way it ends; only names that a doubtful rule matches are looked at closely, and those in a folder that is
-        itself matched by the glob. `rule_files` are all that stand below the folder.
-        """
-        endings = tails(glob)
-        doubts = [
-            (prefix, doubt)
-            for prefix, rules in self._rules_around(folder, rule_files)
-            if (doubt := rules.doubtful(endings)) is not None
-        ]
-        matched = compile_glob(glob).fullmatch
-        parents = {name.rpartition("/")[0] for name in names}
-        odd = {parent for parent in parents if any(map(matched, parent.split("/")))}
-        if not doubts and not odd:
-            return list(names)
-        return [
-            name
-            for name in names
-            if not (
-                (name.rpartition("/")[0] in odd or any(doubt(prefix, name) for prefix, doubt in doubts))
-                and self.ignored(folder / name, is_dir=False)
-            )
-        ]
-
-    def _rules_around(self, folder: Path, rule_files: Sequence[str]) -> list[tuple[str, Rules]]:
-        """Every file of rules that may reach below a folder, with what its paths are relative to: a folder below
-        (`sub/`), or the way down from one above (`/way/down/`)."""
-        found: list[tuple[str, Rules | None]] = []
-        for file in rule_files:
-            parent, slash, _ = file.rpartition("/")
-            found.append((parent + slash, self._rules(f"{folder}/{file}")))
-        for above in folder.parents:
-            if self._in_repository or self._is_below(str(above)) or str(above) == self._root:
-                way = f"/{folder.relative_to(above).as_posix()}/"
-                found += [(way, self._rules(_join(str(above), name))) for name in (*GIT_RULE_FILES, EXCLUDES)]
-        found += [("", self._rules(f"{folder}/{EXCLUDES}")), ("", self._rules(_global_file()))]
-        return [(prefix, rules) for prefix, rules in found if rules is not None]
 
     def _untouched(self, base: str, relative: str, free: dict[str, bool]) -> bool:
         """Whether no own rules can reach the files of a folder; what is found is kept in `free`."""

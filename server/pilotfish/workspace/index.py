@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.fuzzy import Names
-from pilotfish.workspace.globs import compile_glob, last_name, whole_in_name
-from pilotfish.workspace.ignore import GIT_RULE_FILES, RULE_FILES, IgnoreRules
+from pilotfish.workspace.globs import compile_glob, whole_in_name
+from pilotfish.workspace.ignore import RULE_FILES, IgnoreRules
 from pilotfish.workspace.ripgrep import WALK, Ripgrep
 from pilotfish.workspace.search import glob_arguments
 
@@ -48,37 +48,21 @@ async def walk(
 ) -> list[str]:
     """Files below a folder, relative to it, in no order. Without rules, ignored ones too."""
     arguments = ["--files", "--null", *glob_arguments(glob)]
-    name = None if rules is None or glob is None or glob.startswith("!") else last_name(glob)
-    if name is not None:
-        arguments += [f"--glob={file}" for file in GIT_RULE_FILES]
     arguments += [*WALK, *(("--no-ignore",) if rules is None else rules.options(folder))]
     run = Ripgrep(cwd=folder, arguments=arguments, paths=(), separator=b"\0")
     found: list[str] = []
-    rule_files: list[str] = []
     async with contextlib.aclosing(run.blocks()) as blocks:
         async for block in blocks:
             # Taken apart together, while ripgrep goes on: path by path would cost as much as the walk itself.
             names = os.fsdecode(block).split("\0")[:-1]
-            if name is not None:
-                rule_files += [file for file in names if file.endswith(GIT_RULE_FILES)]
             found += names if rules is None else rules.unhidden(folder, names)
             if len(found) >= limit:
                 break
     if run.ended.code == 2:
         _explain(folder, run.ended.errors)
-    if rules is not None and name is not None:
-        found = _sift(folder, rules, found, rule_files, name)
     if glob is not None and not whole_in_name(glob):
         found = list(filter(compile_glob(glob).fullmatch, found))
     return found
-
-
-def _sift(folder: Path, rules: IgnoreRules, names: list[str], rule_files: list[str], name_glob: str) -> list[str]:
-    """Without what is ignored, and without the files of rules that were only looked for to know that."""
-    wanted = compile_glob(name_glob).fullmatch
-    only_for_rules = {file for file in rule_files if not wanted(file)}
-    kept = [name for name in names if name not in only_for_rules] if only_for_rules else names
-    return rules.unignored(folder, kept, rule_files, name_glob)
 
 
 def _explain(folder: Path, errors: str) -> None:

@@ -26,6 +26,9 @@ from pilotfish.workspace.view import View
 
 Mode = Literal["lines", "files", "count"]
 
+_TYPE = "pilotfish"
+"""name of the ripgrep file type that stands for the query's glob"""
+
 MAX_FILE_BYTES = 10_000_000
 """Hits in larger files are left out: they are data. ripgrep's own limit would look at the size of every file, which
 costs a quarter more than looking at those that have a hit."""
@@ -201,11 +204,16 @@ def _arguments(query: Query) -> list[str]:
 
 
 def glob_arguments(glob: str | None) -> list[str]:
-    """The name's part of a glob. What ripgrep then gives may be ignored, if its own name is: see `IgnoreRules`."""
+    """Makes ripgrep filter by the file name part of a glob.
+
+    The glob is passed as a file type: unlike `--glob`, that does not override the ignore files.
+    """
     if glob is None:
         return []
-    name = glob if glob.startswith("!") else last_name(glob)
-    return [] if name is None else [f"--glob={name}"]
+    if glob.startswith("!"):
+        return [f"--glob={glob}"]  # excluding does not override them
+    name = last_name(glob)
+    return [] if name is None else [f"--type-add={_TYPE}:{name}", f"--type={_TYPE}"]
 
 
 class _Sieve:
@@ -226,7 +234,6 @@ class _Sieve:
         self._home = home
         self._rules = rules
         self._glob = None if query.glob is None or whole_in_name(query.glob) else compile_glob(query.glob)
-        self._may_be_ignored = query.glob is not None and not query.glob.startswith("!")
         self._kept: dict[bytes, str | None] = {}
         self.secret: set[str] = set()
 
@@ -257,11 +264,8 @@ class _Sieve:
         path = f"{self._folder}/{relative}"
         if path in self._replaced or (self._glob is not None and not self._glob.fullmatch(relative)):
             return None
-        if self._rules is not None:
-            if not self._rules.unhidden(self._folder, (relative,)):
-                return None
-            if self._may_be_ignored and self._rules.ignored(Path(path), is_dir=False):
-                return None
+        if self._rules is not None and not self._rules.unhidden(self._folder, (relative,)):
+            return None
         if self._home is None:
             return path
         mark = mark_of((Path(path),), self._home)
