@@ -1,70 +1,43 @@
-"""One file of ignore rules, in git's syntax. A rule matches a path itself; what is below it is the caller's matter."""
+"""The ignore rules of one file, in git's syntax, read by pathspec."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from pilotfish.workspace.globs import translate
+from pathspec import GitIgnoreSpec
 
 MAX_RULE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    regex: re.Pattern[str]
-    ignore: bool
-    folders_only: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one file, in order. Paths are relative to the folder it stands in."""
+    """The rules of one file. Paths are relative to the folder that the file is in."""
 
-    rules: tuple[_Rule, ...]
-    any: re.Pattern[str]
-    """matches what some rule may match"""
+    spec: GitIgnoreSpec
 
     def verdict(self, relative: str, *, is_dir: bool) -> bool | None:
-        """Whether the path is ignored or shown, by the last rule that matches; None when none does."""
-        if self.any.fullmatch(relative) is None:
-            return None
-        for rule in reversed(self.rules):
-            if (is_dir or not rule.folders_only) and rule.regex.fullmatch(relative):
-                return rule.ignore
-        return None
+        """Whether the last rule that matches the path ignores it; None if no rule matches."""
+        return self.spec.check_file(f"{relative}/" if is_dir else relative).include
 
 
 def read_rules(file: str) -> Rules | None:
-    """The rules of a file; None when it has none or cannot be read."""
+    """The rules of a file; None if it has none or cannot be read."""
     try:
-        with open(file, "rb") as stream:  # noqa: PTH123 - mostly it is not there, and this is the quickest way to know
-            lines = stream.read(MAX_RULE_BYTES).decode(errors="surrogateescape").split("\n")
+        with open(file, "rb") as stream:  # noqa: PTH123 - usually it does not exist, and this is the fastest check
+            text = stream.read(MAX_RULE_BYTES).decode(errors="surrogateescape")
     except OSError:
         return None
-    rules = tuple(rule for rule in map(_rule, lines) if rule is not None)
-    if not rules:
-        return None
-    return Rules(rules, re.compile("|".join(rule.regex.pattern for rule in rules), re.DOTALL))
+    rules = [rule for line in text.split("\n") if (rule := _rule(line.rstrip("\r")))]
+    return Rules(GitIgnoreSpec.from_lines(rules)) if rules else None
 
 
-def _rule(line: str) -> _Rule | None:
-    line = line.rstrip("\r")
-    if line.startswith("#"):
-        return None
-    while line.endswith(" ") and not line.endswith("\\ "):
-        line = line[:-1]
-    ignore = not line.startswith("!")
-    pattern = line.removeprefix("!")
-    folders_only = pattern.endswith("/")
-    pattern = pattern.removesuffix("/")
-    if not pattern:
-        return None
-    if pattern.endswith("/**"):
-        pattern += "/*"  # what is inside, not the folder itself
-    pattern = pattern.removeprefix("/") if "/" in pattern else f"**/{pattern}"
+def _rule(line: str) -> str | None:
+    """The line as pathspec takes it; None if git would skip it."""
+    if line.endswith("/**"):
+        line += "/*"  # git ignores what is inside, and not the folder itself
     try:
-        regex = re.compile(f"(?:{translate(pattern)})", re.DOTALL)
-    except re.error:  # git skips what it cannot read, and so do we
+        GitIgnoreSpec.from_lines([line])
+    except (ValueError, re.error):  # git skips what it cannot read
         return None
-    return _Rule(regex, ignore, folders_only)
+    return None if not line.strip() or line.startswith("#") else line
