@@ -1,6 +1,5 @@
-"""Making room: what is old is summarised, so that the conversation can go on.
+"""How full a conversation is, and where it may be cut when its older part is summarised (`subagents.summarise`).
 
-The summary keeps what compaction usually forgets: the user's rules and wishes, the plan, the files being worked on.
 The ledger loses nothing; only what is sent changes.
 """
 
@@ -9,20 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic_ai import Agent, CancellationToken
-from pydantic_ai.models import Model
-
 from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.records import CompactionRecord, MessageRecord, Record, UsageRecord
 
 FULL = 0.85  # of the context window: above it the next prompt begins with a summary
 KEEP_MESSAGES = 6  # the newest messages stay as they are
-MAX_SOURCE_CHARS = 120_000  # of the old conversation, given to be summarised
 CHARS_PER_TOKEN = 4
-
-INSTRUCTIONS = """Summarise this conversation between a user and a coding agent, so that the agent can go on with it.
-Use these headings. What the user wants: every wish, rule and limit, in their words. Done so far: files changed and
-how. Known facts: paths, names, errors, decisions. Plan and next step. Leave out politeness and detours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,7 @@ class Fill:
         match record:
             case MessageRecord():
                 self._spoken.append(_Spoken(record.message_id, _own_words(record)))
-            case UsageRecord():
+            case UsageRecord(origin="turn"):
                 self._last = record
             case CompactionRecord(keep_from=keep_from):
                 at = [spoken.message_id for spoken in self._spoken].index(keep_from)
@@ -82,15 +73,6 @@ def split(can_begin: Sequence[bool]) -> int:
 def tokens(messages: Sequence[CanonicalMessage]) -> int:
     """A rough count, good enough to say how much was saved."""
     return sum(len(readable(message)) for message in messages) // CHARS_PER_TOKEN
-
-
-async def summarise(messages: Sequence[CanonicalMessage], model: Model, token: CancellationToken) -> str:
-    text = "\n\n".join(readable(message) for message in messages)
-    if len(text) > MAX_SOURCE_CHARS:
-        half = MAX_SOURCE_CHARS // 2
-        text = f"{text[:half]}\n[… cut …]\n{text[-half:]}"
-    run = await Agent(model, instructions=INSTRUCTIONS).run(text, cancellation_token=token)
-    return run.output.strip()
 
 
 def readable(message: CanonicalMessage) -> str:
