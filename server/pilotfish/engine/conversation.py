@@ -189,6 +189,10 @@ class Conversation:
         """Meanwhile nothing is numbered or told: what the ledger has is what was told, up to `last_seq`."""
         return self._journal.still if self._journal is not None else nullcontext()
 
+    async def shown(self) -> None:
+        if self._journal is not None:
+            await self._journal.shown()
+
     def add_turn(self, usage: Usage) -> None:
         """A turn has ended, and used so much."""
         self.usage += usage

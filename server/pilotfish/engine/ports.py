@@ -170,6 +170,10 @@ class Ports(Protocol):
         """what was emitted has been written and told"""
         ...
 
+    async def shown(self) -> None:
+        """what was emitted has been told, if that can be soon"""
+        ...
+
     async def room(self) -> None:
         """the client keeps up with what it is told"""
         ...

@@ -47,6 +47,7 @@ class SessionPorts:
         self.emit = conversation.emit
         self.saved = conversation.saved
         self.settled = conversation.settled
+        self.shown = conversation.shown
         self.left_over = conversation.left_over
         self.audit = conversation.audit
 
