@@ -103,6 +103,8 @@ async def test_a_summary_that_was_asked_for_is_in_the_usage_of_the_session(tmp_p
         for number in range(8):
             await turn.prompt(f"question {number}")
         assert await turn.live.compact(turn.session_id)
+        usages = [told.record for told in turn.told if isinstance(told.record, UsageRecord)]
+        assert (usages[-1].turn_id, usages[-1].context_used) == ("", 110)  # as after the last answer
         whole = Usage(input_tokens=900, output_tokens=90, requests=9)
         assert (await turn.live.session(turn.session_id)).usage == whole
         assert (await recorded(turn))[-1] == ("compaction", 1, 100)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pydantic_ai
 from pydantic_ai import Agent, RunContext, Tool, ToolDenied, ToolFailed
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.capabilities.abstract import WrapToolExecuteHandler
+from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
 from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.records import CompactionRecord, MessageRecord, Record, UsageRecord
@@ -23,10 +24,19 @@ class _Spoken:
     """the user's own words: history may begin here"""
 
 
+class ContextFill(NamedTuple):
+    """How many tokens of the model's context window are used, and its size where that is known."""
+
+    used: int = 0
+    window: int | None = None
+
+
 class Fill:
     """How full a conversation is, and where it may be cut: kept along with its records."""
 
     def __init__(self) -> None:
+        self.context = ContextFill()
+        """after the last answer"""
         self._spoken: list[_Spoken] = []
         self._last: UsageRecord | None = None
         """how full the context was after the last answer"""
@@ -37,6 +47,7 @@ class Fill:
                 self._spoken.append(_Spoken(record.message_id, _own_words(record)))
             case UsageRecord(origin="turn"):
                 self._last = record
+                self.context = ContextFill(record.context_used, record.context_window)
             case CompactionRecord(keep_from=keep_from):
                 at = [spoken.message_id for spoken in self._spoken].index(keep_from)
                 self._spoken = self._spoken[at:]

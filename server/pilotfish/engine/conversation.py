@@ -220,6 +220,11 @@ class Conversation:
         self._audit_hash = record.hash
         self.emit(record)
 
+    @property
+    def context(self) -> compaction.ContextFill:
+        """how full the model's context was after the last answer"""
+        return self._fill.context
+
     def nearly_full(self, window: int | None) -> bool:
         """Whether it fills the model's context window, but for little."""
         return self._fill.nearly_full(window)

@@ -87,7 +87,9 @@ class RequestOrchestrator:
         self.steering = Steering()
         self.pieces = Pieces(ports, turn_id)
         self.recording = Recording(ports, turn_id, settings, self.pieces, self.steering)
-        self.meter = Meter(turn_id, ports.emit, settings.budget, self.pieces.own_calls)
+        self.meter = Meter(
+            turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.pieces.own_calls
+        )
         self.calls = Calls(self)
         self.loop = Loop(self)
         self._clock = ports.clock

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
     from pydantic_ai.toolsets import AbstractToolset
 
+    from pilotfish.engine.compaction import ContextFill
     from pilotfish.engine.sending import Sending
     from pilotfish.engine.usage import Meter
     from pilotfish.settings import Settings
@@ -214,6 +215,11 @@ class Ports(Protocol):
 
     def new_id(self, kind: str) -> str: ...
     def clock(self) -> float: ...
+    @property
+    def context(self) -> ContextFill:
+        """how full the model's context was after the last answer"""
+        ...
+
     @property
     def nearly_full(self) -> bool:
         """the conversation fills the model's context window, but for little"""

@@ -197,7 +197,8 @@ class LiveSession:
             from pilotfish.engine.usage import Meter
 
             self._compacting = stop = Stop(self.world.clock)
-            meter = Meter("", self.emit)  # no budget: that is a turn's, and this one request was asked for
+            # Without a budget: that is for a turn, and the user asked for this one request.
+            meter = Meter("", self.emit, context=self.conversation.context)
             try:
                 return await self.ports.compact("", meter, stop.token)
             except PilotfishError:

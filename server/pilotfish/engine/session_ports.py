@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
     from pydantic_ai.toolsets import AbstractToolset
 
+    from pilotfish.engine.compaction import ContextFill
     from pilotfish.engine.sending import Sending
     from pilotfish.engine.session import LiveSession
     from pilotfish.engine.usage import Meter
@@ -126,6 +127,10 @@ class SessionPorts:
 
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
         return self._world.mcp.toolsets if self.trusted else ()
+
+    @property
+    def context(self) -> ContextFill:
+        return self._conversation.context
 
     @property
     def nearly_full(self) -> bool:

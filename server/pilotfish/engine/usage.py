@@ -14,6 +14,7 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.usage import RunUsage
 
 from pilotfish.core.records import Record, RequestOrigin, Usage, UsageRecord
+from pilotfish.engine.compaction import ContextFill
 from pilotfish.settings import Budget
 
 MAX_TOKENS = 1 << 40  # the most that is believed of a provider: larger sums would not fit into the ledger
@@ -27,7 +28,13 @@ class Meter:
     """
 
     def __init__(
-        self, turn_id: str, emit: Callable[[Record], None], budget: Budget | None = None, calls: Sized = ()
+        self,
+        turn_id: str,
+        emit: Callable[[Record], None],
+        *,
+        context: ContextFill,
+        budget: Budget | None = None,
+        calls: Sized = (),
     ) -> None:
         self.run = RunUsage()
         self.limits = UsageLimits(
@@ -39,8 +46,7 @@ class Meter:
         self._emit = emit
         self._calls = calls
         self._requests = 0
-        self._context_used = 0
-        self._context_window: int | None = None
+        self._context = context
 
     @property
     def total(self) -> Usage:
@@ -62,8 +68,8 @@ class Meter:
 
     def context_is(self, response: ModelResponse, window: int | None) -> None:
         """Remember how full the context is after a response of the turn itself."""
-        self._context_used = _counted(response.usage.input_tokens) + _counted(response.usage.output_tokens)
-        self._context_window = window
+        used = _counted(response.usage.input_tokens) + _counted(response.usage.output_tokens)
+        self._context = ContextFill(used, window)
 
     def report(self, origin: RequestOrigin) -> None:
         """Record the usage of the turn after a request of this origin."""
@@ -71,8 +77,8 @@ class Meter:
             UsageRecord(
                 turn_id=self._turn_id,
                 usage=self.total,
-                context_used=self._context_used,
-                context_window=self._context_window,
+                context_used=self._context.used,
+                context_window=self._context.window,
                 origin=origin,
             )
         )
