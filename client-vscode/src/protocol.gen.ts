@@ -1078,8 +1078,6 @@ export interface Settings {
   sandbox?: "auto" | "off";
   /** whether `web_fetch`, and commands where they are confined, may use the network */
   network?: boolean;
-  /** our own fast paths to a model; off: the ways of the libraries they stand in for */
-  lean?: boolean;
   /** traces by OpenTelemetry, to where its own environment variables say */
   telemetry?: boolean;
 }

@@ -101,8 +101,6 @@ class Settings(_Shape):
     """whether commands are confined where the system can do so"""
     network: bool = True
     """whether `web_fetch`, and commands where they are confined, may use the network"""
-    lean: bool = True
-    """our own fast paths to a model; off: the ways of the libraries they stand in for"""
     telemetry: bool = False
     """traces by OpenTelemetry, to where its own environment variables say"""
 

@@ -114,7 +114,7 @@ RECORDS: list[Any] = [
         timestamp=5.5,
         old_uri="file:///b",
     ),
-    UsageRecord(turn_id="t", usage=USAGE, context_used=10, context_window=100),
+    UsageRecord(turn_id="t", usage=USAGE, context_used=10, context_window=100, origin="research"),
     NoticeRecord(
         turn_id="t",
         level="warning",

@@ -25,7 +25,7 @@ from tests.support.faces import ALLOW, DENY, SilentFace
 
 from pilotfish.core.records import Entry, TurnEndRecord, TurnStartRecord
 from pilotfish.engine.live import Live
-from pilotfish.engine.orchestrator import Outcome
+from pilotfish.engine.ports import Outcome
 from pilotfish.errors import RequestError
 from pilotfish.settings import load
 from pilotfish.store.ledger import Ledger

@@ -36,7 +36,7 @@ from pilotfish.engine import models
 from pilotfish.settings import Settings
 
 async def main():
-    settings = Settings(model=MODEL, lean=LEAN, base_url="http://127.0.0.1:9/v1")
+    settings = Settings(model=MODEL, base_url="http://127.0.0.1:9/v1")
     model = models.resolve(MODEL, settings, {"openai": "key"})
     print(json.dumps({
         "modules": sum(name.startswith("openai.types.") for name in sys.modules),
@@ -61,7 +61,7 @@ def ran(program: str, *, lean: str = "1") -> Any:
 
 
 def built(model: str, *, lean: bool = True) -> Any:
-    return ran(A_MODEL.replace("MODEL", repr(model)).replace("LEAN", str(lean)))
+    return ran(A_MODEL.replace("MODEL", repr(model)), lean="1" if lean else "0")
 
 
 def test_every_name_of_every_package_is_what_the_sdk_says_it_is() -> None:

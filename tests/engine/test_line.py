@@ -9,7 +9,7 @@ import pytest
 
 from pilotfish.core.records import StopReason, Usage
 from pilotfish.engine.line import WITHDRAWN, Line, Waiting
-from pilotfish.engine.orchestrator import Outcome
+from pilotfish.engine.ports import Outcome
 from pilotfish.errors import SessionBusy
 
 

@@ -55,11 +55,10 @@ def pointed(kind: str, provider: Provider, **fields: Any) -> Model[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lean", [True, False])
-async def test_a_whole_round_goes_through_every_dialect(kind: str, lean: bool) -> None:
+async def test_a_whole_round_goes_through_every_dialect(kind: str) -> None:
     first = calls(Call("read", {"path": "a"}), Call("read", {"path": "b"}), text="look", thoughts=("hm",))
     async with serve(first, say("done")) as provider:
-        model = pointed(kind, provider, lean=lean)
+        model = pointed(kind, provider)
         response = await ask(model)
         returns = [ToolReturnPart(part.tool_name, "ok", part.tool_call_id) for part in response.tool_calls]
         final = await ask(model, [*PROMPT, response, ModelRequest(parts=returns)])
@@ -250,17 +249,13 @@ async def test_when_both_fail_the_firsts_failure_is_told() -> None:
     assert "is overloaded" in str(models.failure(caught.value))
 
 
-@pytest.mark.parametrize("name", ["PILOTFISH_LEAN", "lean"])
-async def test_the_lean_path_can_be_switched_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_lean_path_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     from pilotfish.engine.lean_openai import LeanCompletions
 
     async with serve() as provider:
         assert isinstance(client_of(pointed("chat", provider)).chat.completions, LeanCompletions)
-        if name == "lean":
-            model = pointed("chat", provider, lean=False)
-        else:
-            monkeypatch.setenv(name, "0")
-            model = pointed("chat", provider)
+        monkeypatch.setenv("PILOTFISH_LEAN", "0")
+        model = pointed("chat", provider)
         assert not isinstance(client_of(model).chat.completions, LeanCompletions)
 
 
@@ -638,12 +633,11 @@ async def test_a_stream_cut_off_cleanly_is_no_answer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lean", [True, False])
-async def test_a_slow_stream_that_lives_is_not_cut(kind: str, lean: bool) -> None:
+async def test_a_slow_stream_that_lives_is_not_cut(kind: str) -> None:
     raw = 'event: ping\ndata: {"type": "ping"}\n\n' if kind == "anthropic" else ": ping\n\n"
     parts = (Text("a"), Pause(0.2), Text("b"), Pause(0.2), Raw(raw), Pause(0.2), Text("c"), Pause(0.2), Text("d"))
     async with serve(Reply(parts=parts)) as provider:
-        model = pointed(kind, provider, stall_timeout=0.7, lean=lean)
+        model = pointed(kind, provider, stall_timeout=0.7)
         assert spoken(await ask(model)) == [("text", "abcd")]
 
 

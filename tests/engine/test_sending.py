@@ -118,8 +118,7 @@ def test_what_a_run_has_sent_is_not_cut_anew_by_the_next_one() -> None:
     messages = ours.begin(history, "openai", resumed=False)
     last = messages[-1]
     assert isinstance(last, ModelRequest)
-    own = ModelRequest(parts=last.parts)
-    ours.same(own, messages[-1])
+    own = ModelRequest(parts=last.parts)  # as the library copies the request that a run begins with
     run: list[ModelMessage] = [*messages[:-1], own]
     sent = ours.trimmed(run)
     answer = parse("model: yes")[0]

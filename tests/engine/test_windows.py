@@ -6,11 +6,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from pydantic_ai import RunContext
-from pydantic_ai.exceptions import UserError
 from tests.support.engine import Rig, beside, rig, texts
 from tests.support.faces import ALLOW, SilentFace
 from tests.support.provider import Gate, Text, call, say
@@ -20,7 +18,6 @@ from pilotfish.core.records import Record, SessionRecord, TurnStartRecord
 from pilotfish.engine.journal import Journal
 from pilotfish.engine.live import LoadedSession
 from pilotfish.engine.session import LOOK_SECONDS
-from pilotfish.engine.steering import Steering
 from pilotfish.errors import BadRequest, SessionBusy, UnknownSession
 
 SLOW = call("bash", command="sleep 30")
@@ -345,32 +342,6 @@ async def test_words_that_were_refused_do_not_run_later(tmp_path: Path) -> None:
         assert await turn.live.queue(turn.session_id) == ()
         await turn.live.cancel(turn.session_id)
         await running
-
-
-def test_words_for_a_run_that_has_just_ended_wait_for_the_next() -> None:
-    steering, given = Steering(), list[str]()
-    over, next_run = _Run(None), _Run(given)
-    steering.give(cast("RunContext[Any]", over))
-    take_back = steering.steer(["not this"], lambda: None, lambda: None)
-    steering.steer(["words"], lambda: None, lambda: None)
-    take_back()
-    steering.pause()
-    steering.give(cast("RunContext[Any]", next_run))
-    assert given == ["words"]
-
-
-class _Run:
-    """A run of the library that takes words up, or has ended."""
-
-    def __init__(self, given: list[str] | None) -> None:
-        self.pending_messages = list[Any]()
-        self._given = given
-
-    def enqueue(self, *content: str) -> str:
-        if self._given is None:
-            raise UserError("the agent run has ended")
-        self._given += content
-        return "id"
 
 
 # ---- undoing --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 from pilotfish.settings import Budget, Settings
 
 EXTENSION = Path(__file__).parents[2] / "client-vscode"
-NOT_FOR_PEOPLE = {"lean", "protectTokens", "minimumSavedTokens", "telemetry"}
+NOT_FOR_PEOPLE = {"protectTokens", "minimumSavedTokens", "telemetry"}
 OF_THE_EXTENSION = {"editorTitleButton", "notify", "server.command", "server.environment", "trace.server"}
 
 

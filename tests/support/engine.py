@@ -21,8 +21,7 @@ from pilotfish.core.records import (
     TurnStartRecord,
 )
 from pilotfish.engine.live import Live
-from pilotfish.engine.orchestrator import Outcome
-from pilotfish.engine.ports import Answer, Question, Told
+from pilotfish.engine.ports import Answer, Outcome, Question, Told
 from pilotfish.settings import load
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.port import Editor, NoEditor

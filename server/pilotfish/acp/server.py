@@ -19,8 +19,7 @@ from pilotfish.acp import words
 from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
-from pilotfish.engine.orchestrator import Outcome
-from pilotfish.engine.ports import Answer, OptionId, Question, Told
+from pilotfish.engine.ports import Answer, OptionId, Outcome, Question, Told
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger

@@ -19,7 +19,7 @@ from pilotfish.core.records import StopReason
 from pilotfish.core.visible import visible
 from pilotfish.engine.live import Live
 from pilotfish.engine.observe import log_path, start_logging
-from pilotfish.engine.orchestrator import Outcome
+from pilotfish.engine.ports import Outcome
 from pilotfish.errors import PilotfishError, StorageError, UnknownSession
 from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger

@@ -31,6 +31,7 @@ Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end_turn", "max_iterations", "max_tokens", "budget", "refusal", "cancelled", "failed"]
 AgentState = Literal["user_input", "assistant", "tool_execution", "response"]
 Channel = Literal["message", "thought", "args", "progress"]
+RequestOrigin = Literal["turn", "research", "compaction"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,11 +235,15 @@ class FileChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRecord:
+    """The usage after a request. Outside a turn (no `turn_id`) it is that of the request alone."""
+
     turn_id: str
     usage: Usage
-    """of the turn so far"""
+    """of the turn so far, whoever made its requests"""
     context_used: int
     context_window: int | None = None
+    origin: RequestOrigin = "turn"
+    """who made the request"""
     type: Literal["usage"] = "usage"
 
 

@@ -1,6 +1,5 @@
-"""Making room: what is old is summarised, so that the conversation can go on.
+"""How full a conversation is, and where it may be cut when its older part is summarised (`subagents.summarise`).
 
-The summary keeps what compaction usually forgets: the user's rules and wishes, the plan, the files being worked on.
 The ledger loses nothing; only what is sent changes.
 """
 
@@ -8,21 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from pydantic_ai import Agent, CancellationToken
-from pydantic_ai.models import Model
+from typing import NamedTuple
 
 from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.records import CompactionRecord, MessageRecord, Record, UsageRecord
 
 FULL = 0.85  # of the context window: above it the next prompt begins with a summary
 KEEP_MESSAGES = 6  # the newest messages stay as they are
-MAX_SOURCE_CHARS = 120_000  # of the old conversation, given to be summarised
 CHARS_PER_TOKEN = 4
-
-INSTRUCTIONS = """Summarise this conversation between a user and a coding agent, so that the agent can go on with it.
-Use these headings. What the user wants: every wish, rule and limit, in their words. Done so far: files changed and
-how. Known facts: paths, names, errors, decisions. Plan and next step. Leave out politeness and detours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +24,19 @@ class _Spoken:
     """the user's own words: history may begin here"""
 
 
+class ContextFill(NamedTuple):
+    """How many tokens of the model's context window are used, and its size where that is known."""
+
+    used: int = 0
+    window: int | None = None
+
+
 class Fill:
     """How full a conversation is, and where it may be cut: kept along with its records."""
 
     def __init__(self) -> None:
+        self.context = ContextFill()
+        """after the last answer"""
         self._spoken: list[_Spoken] = []
         self._last: UsageRecord | None = None
         """how full the context was after the last answer"""
@@ -44,8 +45,9 @@ class Fill:
         match record:
             case MessageRecord():
                 self._spoken.append(_Spoken(record.message_id, _own_words(record)))
-            case UsageRecord():
+            case UsageRecord(origin="turn"):
                 self._last = record
+                self.context = ContextFill(record.context_used, record.context_window)
             case CompactionRecord(keep_from=keep_from):
                 at = [spoken.message_id for spoken in self._spoken].index(keep_from)
                 self._spoken = self._spoken[at:]
@@ -82,15 +84,6 @@ def split(can_begin: Sequence[bool]) -> int:
 def tokens(messages: Sequence[CanonicalMessage]) -> int:
     """A rough count, good enough to say how much was saved."""
     return sum(len(readable(message)) for message in messages) // CHARS_PER_TOKEN
-
-
-async def summarise(messages: Sequence[CanonicalMessage], model: Model, token: CancellationToken) -> str:
-    text = "\n\n".join(readable(message) for message in messages)
-    if len(text) > MAX_SOURCE_CHARS:
-        half = MAX_SOURCE_CHARS // 2
-        text = f"{text[:half]}\n[… cut …]\n{text[-half:]}"
-    run = await Agent(model, instructions=INSTRUCTIONS).run(text, cancellation_token=token)
-    return run.output.strip()
 
 
 def readable(message: CanonicalMessage) -> str:

@@ -8,9 +8,8 @@ what is known of it, unless another process runs it; history and calls are alway
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING
 
 from pilotfish.core.approvals import seal
 from pilotfish.core.fold import get_messages_for_llm
@@ -32,10 +31,6 @@ from pilotfish.engine.ports import Face
 from pilotfish.engine.recovery import close_open_turn, question_left_open
 from pilotfish.errors import SessionBusy, StorageError
 from pilotfish.store.ledger import Heads, Ledger
-
-if TYPE_CHECKING:
-    from pydantic_ai import CancellationToken
-    from pydantic_ai.models import Model
 
 
 class Conversation:
@@ -163,6 +158,8 @@ class Conversation:
                     self.registry.restore(call)
                 case TurnEndRecord(usage=usage):
                     self.add_turn(usage)
+                case UsageRecord(turn_id="", usage=usage):
+                    self.usage += usage
                 case _:
                     pass
 
@@ -223,12 +220,18 @@ class Conversation:
         self._audit_hash = record.hash
         self.emit(record)
 
+    @property
+    def context(self) -> compaction.ContextFill:
+        """how full the model's context was after the last answer"""
+        return self._fill.context
+
     def nearly_full(self, window: int | None) -> bool:
         """Whether it fills the model's context window, but for little."""
         return self._fill.nearly_full(window)
 
-    async def compact(self, turn_id: str, model: Callable[[], Model], token: CancellationToken) -> bool:
-        """Summarise everything before the newest prompt that leaves enough behind. False: nothing to summarise."""
+    async def compact(self, turn_id: str, summarise: Callable[[Sequence[CanonicalMessage]], Awaitable[str]]) -> bool:
+        """Summarise everything before the newest prompt that leaves enough behind. Returns False if there is nothing to
+        summarise."""
         await self.settled()
         keep_from = self._fill.keep_from()
         if keep_from is None:
@@ -241,7 +244,7 @@ class Conversation:
         )
         old = get_messages_for_llm(records[:place])
         before = compaction.tokens(get_messages_for_llm(records))
-        summary = await compaction.summarise(old, model(), token)
+        summary = await summarise(old)
         saved = before - compaction.tokens(old) + len(summary) // compaction.CHARS_PER_TOKEN
         record = CompactionRecord(
             turn_id=turn_id,

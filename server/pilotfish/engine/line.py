@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pilotfish.core.records import Usage
-from pilotfish.engine.orchestrator import Outcome
+from pilotfish.engine.ports import Outcome
 from pilotfish.errors import PilotfishError
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Waiting:
     blocks: tuple[Mapping[str, Any], ...]
     kind: Literal["queue", "steer"]
     answer: asyncio.Future[Outcome]
-    take_back: Callable[[], None] | None = None
+    take_back: Callable[[], bool] | None = None
     """for words given to a running turn: so that it does not read them any more"""
     resumes: str | None = None
     """not a prompt: the turn that a crash interrupted while its question waited"""
@@ -99,11 +99,9 @@ class Line:
 
     def withdraw(self, waiting: Waiting) -> bool:
         """Take a prompt out of the line; it is answered with `cancelled`. False: it is not waiting any more."""
-        if waiting not in self.waiting:
+        if waiting not in self.waiting or (waiting.take_back is not None and not waiting.take_back()):
             return False
         self.waiting.remove(waiting)
-        if waiting.take_back is not None:
-            waiting.take_back()
         _answer(waiting, WITHDRAWN)
         return True
 

@@ -18,11 +18,10 @@ from pilotfish import __version__
 from pilotfish.core.fold import Item
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Receipt
-from pilotfish.engine import models, pages
+from pilotfish.engine import pages
 from pilotfish.engine.line import Waiting, WhenBusy
 from pilotfish.engine.memory import Leftovers, resident_bytes
-from pilotfish.engine.orchestrator import Outcome
-from pilotfish.engine.ports import Answer, Face, Question, Session
+from pilotfish.engine.ports import Answer, Face, Outcome, Question, Session
 from pilotfish.engine.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.surroundings import Surroundings
 from pilotfish.engine.undo import Reverted, revert
@@ -72,7 +71,7 @@ class Live(Surroundings):
         self.asked.let_go()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # Side by side: a foreign server that does not let go must not cost the store its time to close.
-        await asyncio.gather(self.mcp.aclose(), models.aclose(), self.ledger.aclose())
+        await asyncio.gather(self.mcp.aclose(), self.close_models(), self.ledger.aclose())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 

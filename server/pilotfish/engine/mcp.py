@@ -20,7 +20,7 @@ from pilotfish.core.messages import Category
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool
 
 if TYPE_CHECKING:
-    from pydantic_ai.capabilities.abstract import WrapToolExecuteHandler
+    from pydantic_ai.capabilities import WrapToolExecuteHandler
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import AbstractToolset
 

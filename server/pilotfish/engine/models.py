@@ -143,8 +143,6 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
         return DemoModel()
     prefix, name = split(model)
     base_url = _base_url(prefix, settings)
-    if not settings.lean:
-        lean_imports.uninstall()
     try:
         if prefix in LOCAL_BY_PREFIX or not prefix or prefix == "openai-compatible":
             built = _compatible(prefix, name, base_url, _key(prefix or "openai-compatible", secrets), settings, kept)
@@ -301,9 +299,9 @@ def _is_lean(settings: Settings) -> bool:
     return "openai" in sys.modules and wants_lean(settings)
 
 
-def wants_lean(settings: Settings) -> bool:
-    """Whether the fast paths are on: by the setting, and for those who look for a fault, by the environment."""
-    return settings.lean and os.environ.get("PILOTFISH_LEAN") != "0"
+def wants_lean(_: Settings) -> bool:
+    """Whether the fast paths are on: off by the environment, for those who look for a fault."""
+    return os.environ.get("PILOTFISH_LEAN") != "0"
 
 
 def _missing_package(model: str, prefix: str, error: ImportError) -> TurnError:

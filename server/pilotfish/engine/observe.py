@@ -80,14 +80,4 @@ def trace(wanted: bool) -> None:
     from pydantic_ai import Agent
     from pydantic_ai.models.instrumented import InstrumentationSettings
 
-    global _is_tracing  # noqa: PLW0603  # the library's switch is one of the process as well
-    _is_tracing = wanted
     Agent.instrument_all(InstrumentationSettings(include_content=False) if wanted else False)
-
-
-def is_tracing() -> bool:
-    """Whether runs are traced, which only the library's own loop does."""
-    return _is_tracing
-
-
-_is_tracing = False

@@ -2,12 +2,12 @@
 
     user_input ──► assistant ──► tool_execution ──► response ──► assistant … ──► the end
 
-`run` reads top to bottom: take the prompt up, converse until the model is done, close what is open, end. Within the
-conversation every response passes the seven phases (`phases.py`): told in pieces as it comes (`pieces.py`), recorded
-whole (`recording.py`), its calls executed (`calls.py`).
+`run` reads top to bottom: record the prompt, converse until the model is done, close what is open, end. The loop of
+requests and calls, with its seven phases, is in `loop.py`. A response is shown in pieces while it comes (`pieces.py`)
+and recorded whole (`recording.py`), then its calls run (`calls.py`).
 
-Promises: whatever way a turn ends, every announced call is closed, everything said is in the ledger, and the
-history can be sent again.
+Promises: however a turn ends, every announced call is closed, everything said is in the ledger, and the history can be
+sent again.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pydantic_ai.exceptions import RunCancelled, UsageLimitExceeded
 from pydantic_ai.messages import UserContent
 
 from pilotfish.core.messages import CallStatus
-from pilotfish.core.records import Failure, KilledProcess, Receipt, StopReason, TurnEndRecord, TurnStartRecord, Usage
+from pilotfish.core.records import Failure, KilledProcess, Receipt, StopReason, TurnEndRecord, TurnStartRecord
 from pilotfish.core.visible import one_line
-from pilotfish.engine.attempt import attempt
 from pilotfish.engine.calls import Calls
+from pilotfish.engine.loop import Loop
 from pilotfish.engine.models import failure
 from pilotfish.engine.observe import request_id
-from pilotfish.engine.phases import Phases
 from pilotfish.engine.pieces import Pieces
-from pilotfish.engine.ports import Ports
+from pilotfish.engine.ports import Outcome, Ports
 from pilotfish.engine.prompt import PreparedPrompt, environment_facts, standing_instructions
 from pilotfish.engine.recording import Recording
 from pilotfish.engine.recovery import STARTED
 from pilotfish.engine.steering import Steering
 from pilotfish.engine.stopping import Stop
+from pilotfish.engine.subagents import research
+from pilotfish.engine.usage import Meter
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
 from pilotfish.workspace.workspace import Workspace
@@ -55,17 +57,6 @@ class RequestContext:
 
     request_id: str
     metrics: dict[str, float] = field(default_factory=dict[str, float])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a turn ended."""
-
-    turn_id: str
-    stop_reason: StopReason
-    usage: Usage
-    error: Failure | None = None
-    receipt: Receipt | None = None
 
 
 class RequestOrchestrator:
@@ -94,34 +85,19 @@ class RequestOrchestrator:
         self.request = RequestContext(turn_id[-8:])
         self.stop = Stop(ports.clock)
         self.steering = Steering()
-        self.pieces = pieces = Pieces(ports, turn_id)
-        self.recording = Recording(ports, turn_id, settings, pieces, self.steering)
-        self.phases = phases = Phases(ports, turn_id, settings, pieces, self.recording, self.steering)
-        self.calls = calls = Calls(self)
+        self.pieces = Pieces(ports, turn_id)
+        self.recording = Recording(ports, turn_id, settings, self.pieces, self.steering)
+        self.meter = Meter(
+            turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.pieces.own_calls
+        )
+        self.calls = Calls(self)
+        self.loop = Loop(self)
         self._clock = ports.clock
         self._blocks = tuple(blocks)
         self._prompt_id = prompt_id
         self._prepared = prepared
         self._jobs_before = workspace.processes.jobs
         workspace.processes.take_killed()  # what earlier turns ended is not for this one's receipt
-
-        # What a run calls at every step, and a session at every move of a call: without a call in between.
-        self.before_request = phases.before_request
-        self.may_send = phases.may_send
-        self.after_response = phases.after_response
-        self.text_piece = pieces.text_piece
-        self.thought_piece = pieces.thought_piece
-        self.args_piece = pieces.args_piece
-        self.announce = pieces.announce
-        self.call_changed = pieces.call_changed
-        self.execute = calls.execute
-        self.answered = calls.answered
-        self.delivered = self.steering.delivered
-
-    @property
-    def iteration(self) -> int:
-        """how many requests have been made"""
-        return self.phases.iteration
 
     # -- the turn, top to bottom -------------------------------------------------------------------------------
 
@@ -138,6 +114,10 @@ class RequestOrchestrator:
         error: Failure | None = None
         try:
             stop = await self._converse()
+        except UsageLimitExceeded:  # by a summary: the loop says so itself
+            stop = "budget"
+        except RunCancelled:
+            stop = "cancelled"
         except TurnError as problem:
             error = Failure.of(problem)
         except Exception:
@@ -152,7 +132,7 @@ class RequestOrchestrator:
         outcome = await self._end(stop, error)
         self.request.metrics |= {
             "seconds": round(self._clock() - began, 3),
-            "iterations": self.iteration,
+            "iterations": self.loop.iteration,
             "calls": len(self.pieces.own_calls),
             "input_tokens": outcome.usage.input_tokens,
             "output_tokens": outcome.usage.output_tokens,
@@ -166,7 +146,7 @@ class RequestOrchestrator:
                 turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self._clock()
             )
         )
-        self.phases.begin()
+        self.loop.begin()
         self.recording.prompt(self._prepared, self._blocks)
 
     def _take_up_again(self) -> None:
@@ -175,7 +155,7 @@ class RequestOrchestrator:
             self.pieces.own_calls[call.id] = None
             if call.status is CallStatus.IN_PROGRESS:
                 self.registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
-        self.phases.resume()
+        self.loop.begin_at_open_calls()
 
     async def _converse(self) -> StopReason:
         """Run the model until it is done; what may pass is tried again, from the recorded history."""
@@ -184,17 +164,17 @@ class RequestOrchestrator:
             await self._make_room()
         while True:
             try:
-                return await attempt(self)
+                return await self.loop.run()
             except TurnError as problem:
                 if self.stop.asked:
                     return "cancelled"
-                if problem.kind == "context" and await self.ports.compact(self.turn_id, self.stop.token):
+                if problem.kind == "context" and await self._compact():
                     continue
                 if problem.kind == "bad_request" and self.recording.use_plain_ids():
                     self.registry.close_open("the provider refused to go on")
                     continue
-                failed = failed + 1 if progress == self.phases.answers else 1
-                progress = self.phases.answers
+                failed = failed + 1 if progress == self.loop.answers else 1
+                progress = self.loop.answers
                 wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
                 if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
                     raise
@@ -207,9 +187,13 @@ class RequestOrchestrator:
     async def _make_room(self) -> None:
         """Summarise before the window overflows: some servers drop the beginning silently instead of refusing."""
         try:
-            await self.ports.compact(self.turn_id, self.stop.token)
+            await self._compact()
         except Exception as problem:
             log.warning("turn %s: no summary: %s", self.request.request_id, failure(problem))
+
+    async def _compact(self) -> bool:
+        """Summarise what is old. Returns False if there is nothing to summarise."""
+        return await self.ports.compact(self.turn_id, self.meter, self.stop.token)
 
     async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
         await self.recording.left_pieces()
@@ -217,8 +201,8 @@ class RequestOrchestrator:
         for change in self.workspace.take_unclaimed():
             await self.recording.changed("", change)
         receipt = await self._receipt() if stop == "cancelled" else None
-        self.phases.end()
-        usage = self.phases.usage
+        self.loop.end()
+        usage = self.meter.total
         self.ports.emit(
             TurnEndRecord(
                 turn_id=self.turn_id,
@@ -267,12 +251,10 @@ class RequestOrchestrator:
         """Try again now, if the next try is being waited for."""
         self.stop.hurry()
 
-    def steer(
-        self, content: Sequence[UserContent], was_read: Callable[[], None], tell: Callable[[], None]
-    ) -> Callable[[], None]:
-        """Give the model words at its next step. `was_read` is called when it has them, `tell` right before their
-        message is recorded. Gives what takes them back."""
-        return self.steering.steer(content, was_read, tell)
+    def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
+        """Give the model words at its next step; `recorded` is called right before their message is recorded. Returns
+        a function that takes them back; it returns False when it is too late."""
+        return self.steering.steer(content, recorded)
 
     async def stop_call(self, call_id: str) -> bool:
         """Stop one call and wait until it is over; the turn goes on. False: it is not running."""
@@ -296,6 +278,4 @@ class RequestOrchestrator:
         return await self.ports.ask_user(self.turn_id, question, options)
 
     async def research(self, question: str, progress: Callable[[str], None]) -> str:
-        from pilotfish.engine.research import research
-
         return await research(self, question, progress)

@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
 
 from pilotfish.core.door import fit
 from pilotfish.core.messages import CanonicalToolCall, normalise_args
@@ -46,15 +57,27 @@ class Pieces:
         self._call_ids.clear()
         self._halves.clear()
 
+    def show(self, event: AgentStreamEvent) -> None:
+        """Emit what an event of the stream adds to the response: text, thoughts, calls and their arguments."""
+        match event:
+            case PartStartEvent(index=index, part=TextPart(content=text)):
+                self.text_piece(index, text)
+            case PartDeltaEvent(index=index, delta=TextPartDelta(content_delta=text)):
+                self.text_piece(index, text)
+            case PartStartEvent(index=index, part=ThinkingPart(content=text)):
+                self._piece(f"{self.message_id}.{index}", "thought", text)
+            case PartDeltaEvent(index=index, delta=ThinkingPartDelta(content_delta=text)):
+                self._piece(f"{self.message_id}.{index}", "thought", text or "")
+            case PartStartEvent(index=index, part=ToolCallPart() as part):
+                self._announce(index, part.tool_call_id, part.tool_name)
+                self._piece(self._call_ids[index], "args", part.args_as_json_str() if part.args else "")
+            case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(args))) if index in self._call_ids:
+                self._piece(self._call_ids[index], "args", args)
+            case _:
+                pass
+
     def text_piece(self, index: int, text: str) -> None:
         self._piece(f"{self.message_id}.{index}", "message", text)
-
-    def thought_piece(self, index: int, text: str) -> None:
-        self._piece(f"{self.message_id}.{index}", "thought", text)
-
-    def args_piece(self, index: int, text: str) -> None:
-        if call_id := self._call_ids.get(index):
-            self._piece(call_id, "args", text)
 
     def progress(self, call_id: str, text: str) -> None:
         """A piece of what a running call puts out."""
@@ -80,7 +103,7 @@ class Pieces:
 
     # -- calls, until they run ----------------------------------------------------------------------------------
 
-    def announce(self, index: int, call_id: str, name: str) -> None:
+    def _announce(self, index: int, call_id: str, name: str) -> None:
         """A call has begun to be written. An id that was used before in the session gets a fresh one."""
         if not call_id or call_id in self._registry or call_id in self._call_ids.values():
             call_id = self._new_id("call")
@@ -100,7 +123,7 @@ class Pieces:
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
                 if index not in self._call_ids:
-                    self.announce(index, part.tool_call_id, part.tool_name)
+                    self._announce(index, part.tool_call_id, part.tool_name)
                 own, name = self._call_ids[index], sendable_name(part.tool_name)
                 if (own, name) != (part.tool_call_id, part.tool_name):
                     parts[index] = replace(part, tool_call_id=own, tool_name=name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pilotfish.core.messages import CallApproval, CanonicalMessage, CanonicalToolCall
 from pilotfish.core.policy import CallFacts, Verdict
-from pilotfish.core.records import Record, Usage
+from pilotfish.core.records import Failure, Receipt, Record, StopReason, Usage
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.core.rules import Rule
 from pilotfish.tools.tool import Preview
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
     from pydantic_ai.toolsets import AbstractToolset
 
+    from pilotfish.engine.compaction import ContextFill
     from pilotfish.engine.sending import Sending
+    from pilotfish.engine.usage import Meter
     from pilotfish.settings import Settings
 
 OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "reject_always"]
@@ -41,6 +43,17 @@ class Session:
     usage: Usage
     elsewhere: bool = False
     """its turn runs in another process"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a turn ended."""
+
+    turn_id: str
+    stop_reason: StopReason
+    usage: Usage
+    error: Failure | None = None
+    receipt: Receipt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,10 +216,15 @@ class Ports(Protocol):
     def new_id(self, kind: str) -> str: ...
     def clock(self) -> float: ...
     @property
+    def context(self) -> ContextFill:
+        """how full the model's context was after the last answer"""
+        ...
+
+    @property
     def nearly_full(self) -> bool:
         """the conversation fills the model's context window, but for little"""
         ...
 
-    async def compact(self, turn_id: str, token: CancellationToken) -> bool:
-        """Summarise what is old. False: there is nothing left to summarise."""
+    async def compact(self, turn_id: str, meter: Meter, token: CancellationToken) -> bool:
+        """Summarise what is old, counted by `meter`. Returns False if there is nothing left to summarise."""
         ...

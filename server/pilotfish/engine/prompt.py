@@ -15,10 +15,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
-
-from pydantic_ai.messages import BinaryContent, UserContent
 
 from pilotfish.core.mentions import Mention, mentions
 from pilotfish.core.records import Attachment
@@ -26,6 +24,9 @@ from pilotfish.errors import BadRequest, PilotfishError
 from pilotfish.workspace.languages import SEVERITIES, UNITS
 from pilotfish.workspace.view import View
 from pilotfish.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import UserContent
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_IMAGE_BYTES = 10 * 1024 * 1024
@@ -37,7 +38,7 @@ MAX_RULES_CHARS = 16_000  # what one AGENTS.md may add to every request
 class PreparedPrompt:
     """What goes to the model, what is stored apart, and what the user must hear of."""
 
-    content: list[UserContent] = field(default_factory=list[UserContent])
+    content: list[UserContent] = field(default_factory=list["UserContent"])
     attachments: list[tuple[bytes, Attachment]] = field(default_factory=list[tuple[bytes, Attachment]])
     notices: list[str] = field(default_factory=list[str])
 
@@ -65,9 +66,7 @@ async def prepare(blocks: Sequence[Mapping[str, Any]], workspace: Workspace) -> 
     for mention in mentioned:
         if (text := await _mention(mention, workspace)) is not None:
             prepared.content.append(text)
-    if not any(
-        isinstance(item, BinaryContent) or (isinstance(item, str) and item.strip()) for item in prepared.content
-    ):
+    if not any(not isinstance(item, str) or item.strip() for item in prepared.content):
         raise BadRequest("prompt: there is nothing in it", field="prompt")
     return prepared
 
@@ -187,6 +186,8 @@ def _image(block: Mapping[str, Any], index: int, prepared: PreparedPrompt) -> No
         prepared.notices.append(f"An image was not attached: {why}.")
         prepared.content.append(f"[An image was attached but could not be given to you: {why}]")
         return
+    from pydantic_ai.messages import BinaryContent  # only a turn needs it, which has loaded it
+
     content = BinaryContent(data, media_type=mime)
     prepared.content.append(content)
     prepared.attachments.append((data, Attachment(blob="", mime_type=mime)))

@@ -39,7 +39,6 @@ class Recording:
         self._pieces = pieces
         self._steering = steering
         self._sending = ports.sending(settings)
-        self.repaired = self._sending.repaired
         self._seen = 0
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -61,10 +60,6 @@ class Recording:
     def use_plain_ids(self) -> bool:
         """The provider may have refused ids that it made itself. False: all of them are plain, or sent so already."""
         return self._sending.use_plain_ids(self._ports.history)
-
-    def begin_with(self, copy: ModelMessage, message: ModelMessage) -> None:
-        """The run has a copy of its own of a message of its history."""
-        self._sending.same(copy, message)
 
     def begin_response(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """The next response is about to be asked for: what of the conversation is sent."""
@@ -115,7 +110,7 @@ class Recording:
         if assistant:
             self._pieces.end()
         elif text is None:
-            self._steering.recorded(sum(isinstance(part, UserPromptPart) for part in message.parts))
+            self._steering.recording(sum(isinstance(part, UserPromptPart) for part in message.parts))
         if not shown_only:
             self._ports.history.append(canonical)
         self._emit(

@@ -18,7 +18,6 @@ from pilotfish.core.messages import CanonicalMessage
 from pilotfish.core.sanitizer import repair
 from pilotfish.core.trim import Trimmer
 from pilotfish.engine.adapter import from_canonical, to_canonical
-from pilotfish.engine.lean_repair import Repair
 from pilotfish.settings import Settings
 
 MANY = 100  # translations that are kept beyond those of the history
@@ -34,13 +33,14 @@ class Sending:
             protect_tokens=settings.protect_tokens,
             minimum_saved=settings.minimum_saved_tokens,
         )
-        self.repaired = Repair()
         self._canonical: dict[int, tuple[ModelMessage, CanonicalMessage]] = {}
         self._messages: list[ModelMessage] = []
         self._before: list[CanonicalMessage] = []
         self._after: list[CanonicalMessage] = []
         self._sent: list[ModelMessage] = []
         self._plain_ids = False
+        self._last: ModelMessage | None = None
+        """the request that the conversation ends in: a run goes on with a copy of it, which has the same parts"""
         self._forget()
 
     def _forget(self) -> None:
@@ -79,6 +79,7 @@ class Sending:
             found = [self._vendor(message) for message in with_plain_ids(history)]
         if resumed:
             self._forget()
+        self._last = found[-1] if found else None
         return found
 
     def use_plain_ids(self, history: Sequence[CanonicalMessage]) -> bool:
@@ -104,10 +105,6 @@ class Sending:
         """A message that somebody else has translated."""
         self._canonical[id(message)] = (message, canonical)
 
-    def same(self, copy: ModelMessage, message: ModelMessage) -> None:
-        """The one says what the other says."""
-        self.know(copy, self._canonical_of(message))
-
     def trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         """What of it is sent. A conversation that grew costs what is new of it."""
         if not begins_with(messages, self._messages):
@@ -128,11 +125,13 @@ class Sending:
 
     def _canonical_of(self, message: ModelMessage) -> CanonicalMessage:
         known = self._canonical.get(id(message))
-        if known is None or known[0] is not message:
-            canonical = to_canonical(message)
-            self.know(message, canonical)
-            return canonical
-        return known[1]
+        if known is not None and known[0] is message:
+            return known[1]
+        last = self._last
+        is_copy = last is not None and message is not last and message.parts is last.parts
+        canonical = self._canonical_of(last) if last is not None and is_copy else to_canonical(message)
+        self.know(message, canonical)
+        return canonical
 
     def _vendor(self, canonical: CanonicalMessage) -> ModelMessage:
         message = from_canonical(canonical)

@@ -13,17 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import CancellationToken
-from pydantic_ai.exceptions import RunCancelled
-
 from pilotfish.core.messages import CallStatus, CanonicalToolCall
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import NoticeRecord, SessionRecord, SteerRecord
-from pilotfish.engine import adapter
 from pilotfish.engine.conversation import Conversation
 from pilotfish.engine.line import WITHDRAWN, Line, Waiting, WhenBusy
-from pilotfish.engine.models import failure
-from pilotfish.engine.orchestrator import Outcome, RequestOrchestrator
+from pilotfish.engine.ports import Outcome
 from pilotfish.engine.prompt import PreparedPrompt, Rules, prepare
 from pilotfish.engine.session_ports import SessionPorts
 from pilotfish.engine.surroundings import Surroundings
@@ -33,6 +28,9 @@ from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+    from pilotfish.engine.orchestrator import RequestOrchestrator
+    from pilotfish.engine.stopping import Stop
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +59,7 @@ class LiveSession:
         self._told_unsaved = False
         self._told_setup = (row.model, row.mode)
         self._held = asyncio.Lock()
-        self._compacting: CancellationToken | None = None
+        self._compacting: Stop | None = None
         self._to_ask_again: set[str] = set()
         self._asked_again = asyncio.Event()
         self._asked_again.set()
@@ -181,36 +179,42 @@ class LiveSession:
             self.line.go_on()
         else:
             turn = self.turn
-            waiting.take_back = turn.steer(
-                prepared.content, lambda: self.line.was_read(waiting), lambda: self._tell_steered(turn, waiting)
-            )
+            waiting.take_back = turn.steer(prepared.content, lambda: self._steered(turn, waiting))
 
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. What waits in the line stays there, and waits for the user."""
         if self._compacting is not None:
-            self._compacting.cancel()
+            self._compacting.ask()
         return await self.line.stop(self._cut_short)
 
     async def compact(self) -> bool | None:
         """Summarise the older part of the conversation. False: there is nothing to summarise. None: it was stopped.
         A prompt that comes meanwhile waits."""
         async with self.between_turns():
-            self._compacting = token = CancellationToken()
+            await self.world.warm()
+            from pilotfish.engine.models import failure
+            from pilotfish.engine.stopping import Stop
+            from pilotfish.engine.usage import Meter
+
+            self._compacting = stop = Stop(self.world.clock)
+            # Without a budget: that is for a turn, and the user asked for this one request.
+            meter = Meter("", self.emit, context=self.conversation.context)
             try:
-                return await self.ports.compact("", token)
+                return await self.ports.compact("", meter, stop.token)
             except PilotfishError:
                 raise
-            except RunCancelled:
-                return None
             except Exception as error:
+                if stop.asked:
+                    return None
                 raise failure(error) from error
             finally:
                 self._compacting = None
+                self.conversation.usage += meter.total
 
     async def aclose(self) -> None:
         """Nothing is run any more; what is being done is over."""
         if self._compacting is not None:
-            self._compacting.cancel()
+            self._compacting.ask()
         await self.line.aclose(self._cut_short)
         async with self._held:
             await self.settled()
@@ -263,6 +267,9 @@ class LiveSession:
                 return WITHDRAWN  # another process has gone on with it, and ended it
             await self._follow_roots()
             await world.warm()
+            from pilotfish.engine import adapter
+            from pilotfish.engine.orchestrator import RequestOrchestrator
+
             if self.conversation.history and not adapter.is_ready():
                 await asyncio.to_thread(adapter.make_ready)
             await world.one_by_one()
@@ -320,14 +327,16 @@ class LiveSession:
         if call.status is not CallStatus.AWAITING_APPROVAL:
             self.is_asked(call.id)
         if self.turn is not None:
-            self.turn.call_changed(call)
+            self.turn.pieces.call_changed(call)
 
-    def _tell_steered(self, turn: RequestOrchestrator, waiting: Waiting) -> None:
+    def _steered(self, turn: RequestOrchestrator, waiting: Waiting) -> None:
+        """Words for the running turn have reached the model, and are about to be recorded."""
+        self.line.was_read(waiting)
         self.emit(
             SteerRecord(
                 turn_id=turn.turn_id,
                 prompt=waiting.blocks,
-                iteration=turn.iteration,
+                iteration=turn.loop.iteration,
                 timestamp=self.world.clock(),
                 prompt_id=waiting.prompt_id,
             )

@@ -16,14 +16,16 @@ from pilotfish.core.policy import CallFacts, Mode, Rule, Verdict, judge
 from pilotfish.core.records import NoticeRecord, SessionRecord
 from pilotfish.core.registry import ToolCallRegistry
 from pilotfish.engine.ports import Answer, Question
-from pilotfish.engine.sending import Sending
 from pilotfish.errors import FailureKind, ToolError
 
 if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
     from pydantic_ai.toolsets import AbstractToolset
 
+    from pilotfish.engine.compaction import ContextFill
+    from pilotfish.engine.sending import Sending
     from pilotfish.engine.session import LiveSession
+    from pilotfish.engine.usage import Meter
     from pilotfish.settings import Settings
 
 
@@ -63,6 +65,8 @@ class SessionPorts:
         return self._conversation.history
 
     def sending(self, settings: Settings) -> Sending:
+        from pilotfish.engine.sending import Sending  # only a turn needs it, which has loaded it
+
         if self._sending is None or not self._sending.fits(settings):
             self._sending = Sending(settings)
         return self._sending
@@ -125,11 +129,19 @@ class SessionPorts:
         return self._world.mcp.toolsets if self.trusted else ()
 
     @property
+    def context(self) -> ContextFill:
+        return self._conversation.context
+
+    @property
     def nearly_full(self) -> bool:
         return self._conversation.nearly_full(self._world.settings.context_window)
 
-    async def compact(self, turn_id: str, token: CancellationToken) -> bool:
-        return await self._conversation.compact(turn_id, self._session.model, token)
+    async def compact(self, turn_id: str, meter: Meter, token: CancellationToken) -> bool:
+        from pilotfish.engine.subagents import summarise  # only a turn or a summary needs it, which has loaded it
+
+        return await self._conversation.compact(
+            turn_id, lambda old: summarise(old, self._session.model(), meter, token)
+        )
 
     # -- may it? --------------------------------------------------------------------------------------------------
 

@@ -1,77 +1,61 @@
-"""Words that reach the model while its turn runs.
+"""Words that the user sends to the model while its turn runs.
 
-Promises: they are given at the next step, once; who gave them hears when they were read and when they are recorded;
-until then they can be taken back.
+Promises: they are given to the model at its next step, once, in their order; whoever sent them hears when they are in
+the conversation; until they are given they can be taken back; what a run was given and did not read is given to the
+next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic_ai import RunContext
-from pydantic_ai.exceptions import UserError
+from pydantic_ai import AgentRun
 from pydantic_ai.messages import UserContent
 
-_Words = tuple[Sequence[UserContent], Callable[[], None], Callable[[], None]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Words:
+    content: Sequence[UserContent]
+    recorded: Callable[[], None]
 
 
 class Steering:
+    """The words for one turn."""
+
     def __init__(self) -> None:
-        self._context: RunContext[Any] | None = None
         self._waiting: list[_Words] = []
-        self._undelivered: dict[str, Callable[[], None]] = {}
-        self._unrecorded: dict[str, Callable[[], None]] = {}
-        """in the order they were given, which is that of their messages"""
+        self._given: list[_Words] = []
 
-    def steer(
-        self, content: Sequence[UserContent], was_read: Callable[[], None], tell: Callable[[], None]
-    ) -> Callable[[], None]:
-        """Take words up. `was_read` is called when the model has them, `tell` when they are about to be recorded. Gives
-        what takes them back."""
-        words = (content, was_read, tell)
+    def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
+        """Give the model these words at its next step; `recorded` is called right before their message is recorded.
+        Returns a function that takes them back; it returns False when it is too late."""
+        words = _Words(content, recorded)
         self._waiting.append(words)
-        if self._context is not None:
-            self.give(self._context)
 
-        def take_back() -> None:
-            if words in self._waiting:
-                self._waiting.remove(words)
-            pending = self._context.pending_messages if self._context is not None else None
-            for message in list(pending or ()):
-                if self._undelivered.get(message.enqueue_id) is was_read and pending is not None:
-                    pending.remove(message)
-                    del self._undelivered[message.enqueue_id]
-                    self._unrecorded.pop(message.enqueue_id, None)
+        def take_back() -> bool:
+            if words not in self._waiting:
+                return False
+            self._waiting.remove(words)
+            return True
 
         return take_back
 
-    def give(self, context: RunContext[Any]) -> None:
-        """Hand what waits, and from now on what comes, to this run. When it is over already, that waits on."""
-        self._context = context
+    def give(self, run: AgentRun[Any, Any]) -> None:
+        """A step begins: the run adds the words that wait to its next request."""
         while self._waiting:
-            content, was_read, tell = self._waiting[0]
-            try:
-                enqueue_id = context.enqueue(*content)
-            except UserError:  # the run has ended, though nobody has been told yet
-                return
-            del self._waiting[0]
-            if enqueue_id:
-                self._undelivered[enqueue_id] = was_read
-                self._unrecorded[enqueue_id] = tell
+            words = self._waiting.pop(0)
+            run.enqueue(*words.content)
+            self._given.append(words)
 
-    def pause(self) -> None:
-        """The run is over: what comes now waits for the next one, and what it did not read was never said."""
-        self._context = None
-        for enqueue_id in self._undelivered:
-            self._unrecorded.pop(enqueue_id, None)
+    def run_ended(self) -> None:
+        """What the run did not read waits for the next one."""
+        self._waiting[:0] = self._given
+        self._given.clear()
 
-    def delivered(self, enqueue_id: str) -> None:
-        """Words have reached the model."""
-        if was_read := self._undelivered.pop(enqueue_id, None):
-            was_read()
-
-    def recorded(self, count: int) -> None:
+    def recording(self, count: int) -> None:
         """So many of the user's messages are about to be recorded: those that were given first."""
-        for enqueue_id in list(self._unrecorded)[:count]:
-            self._unrecorded.pop(enqueue_id)()
+        for words in self._given[:count]:
+            self._given.remove(words)
+            words.recorded()

@@ -7,7 +7,9 @@ on; keys are kept in memory alone; nothing of a folder is used that is not trust
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
+import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pilotfish.core.policy import Rule
-from pilotfish.engine import models
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.observe import trace
 from pilotfish.engine.ports import Face
@@ -32,6 +33,11 @@ from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+    from pilotfish.engine.catalogue import Available
+
+TURN = "pilotfish.engine.orchestrator"  # with everything a turn imports: pydantic-ai above all
+MODELS = "pilotfish.engine.models"
 
 
 class Surroundings:
@@ -132,15 +138,33 @@ class Surroundings:
 
     def model_for(self, name: str) -> Model:
         """The model of a session; a TurnError with a remedy when it cannot be had."""
+        from pilotfish.engine import models
+
         return models.resolve(name, self.settings, self._secrets)
 
-    async def models(self) -> Sequence[models.Available]:
+    async def models(self) -> Sequence[Available]:
+        await self.warm()
+        from pilotfish.engine import models
+
         return await models.available(self.settings, self._secrets)
 
+    async def close_models(self) -> None:
+        """Close the connections to providers, if there ever were any."""
+        if MODELS in sys.modules:
+            from pilotfish.engine import models
+
+            await models.aclose()
+
     async def warm(self) -> None:
-        """Returns when a model can be made without loading modules: on the event loop that would hold up everyone."""
+        """Returns when the modules of a turn, and of the model's provider, are loaded.
+
+        They take most of a second, so sessions are made, listed and opened without them; and they are loaded in a
+        thread, because on the event loop they would hold up everyone. This is the one place that waits for them.
+        """
         if self.warmed is not None:
             await self.warmed.wait()
+        if TURN not in sys.modules:
+            await asyncio.to_thread(importlib.import_module, TURN)
 
     # -- what all sessions share ----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pilotfish.core.records import Failure, Usage
-from pilotfish.engine.orchestrator import Outcome
+from pilotfish.engine.ports import Outcome
 from pilotfish.errors import BadRequest, TurnError
 from pilotfish.lsp import slash, views
 from pilotfish.lsp.attached import with_text

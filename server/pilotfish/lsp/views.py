@@ -10,8 +10,7 @@ from pilotfish.core.policy import Rule, describe, examples
 from pilotfish.protocol import present, wire
 
 if TYPE_CHECKING:
-    from pilotfish.engine.orchestrator import Outcome
-    from pilotfish.engine.ports import Option, Question, Session
+    from pilotfish.engine.ports import Option, Outcome, Question, Session
     from pilotfish.engine.undo import Reverted
 
 

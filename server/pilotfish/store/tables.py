@@ -23,6 +23,7 @@ from pilotfish.core.records import (
     ToolCallRecord,
     TurnEndRecord,
     TurnStartRecord,
+    UsageRecord,
 )
 from pilotfish.errors import BadRequest, MovedOn
 from pilotfish.store.blobs import Blobs, missing_blob
@@ -342,6 +343,8 @@ class Tables:
                 self._drop_chunks(standing.key, call.id, f"{call.id}\0")
             case ApprovalRecord():
                 standing.audit_hash = record.hash
+            case UsageRecord(turn_id=""):
+                standing.usage += record.usage  # a request between turns: no end of a turn counts it
             case TurnEndRecord():
                 standing.usage += record.usage
                 standing.updated_at = record.timestamp

@@ -1,0 +1,45 @@
+"""Sessions are made, listed and opened before the model libraries are loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+IMPORTED = "import sys, pilotfish.engine.live; print('pydantic_ai' in sys.modules)"
+
+SERVED = """
+import asyncio, sys
+from pathlib import Path
+from tests.support.faces import SilentFace
+from pilotfish.engine.live import Live
+from pilotfish.settings import Settings
+from pilotfish.store.ledger import Ledger
+from pilotfish.workspace.port import NoEditor
+
+async def main():
+    live = Live(Settings(), Ledger.open(Path(sys.argv[1])), SilentFace(NoEditor()))
+    session = await live.new()
+    await live.list()
+    await live.load(session.id)
+    live.status()
+    await live.rename(session.id, "a name")
+    await live.aclose()
+
+asyncio.run(main())
+print('pydantic_ai' in sys.modules)
+"""
+
+
+def run(program: str, *arguments: str) -> str:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout.strip()
+
+
+def test_importing_the_engine_does_not_load_pydantic_ai() -> None:
+    assert run(IMPORTED) == "False"
+
+
+def test_sessions_are_served_without_pydantic_ai(tmp_path: Path) -> None:
+    assert run(SERVED, str(tmp_path)) == "False"
