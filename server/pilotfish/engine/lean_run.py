@@ -194,7 +194,7 @@ class LeanRun:
         writing them down. In a flood they are not waited for."""
         loop = asyncio.get_running_loop()
         if loop.time() >= self._show_from:
-            await self._turn.ports.shown()
+            await self._turn.ports.backpressure()
             self._show_from = loop.time() + FRAME
 
     def _count(self, response: ModelResponse) -> ModelResponse:

@@ -78,7 +78,7 @@ class Phases:
 
     async def may_send(self) -> None:
         """Returns when everything so far is written, and the client keeps up."""
-        await self._ports.saved()
+        await self._ports.wait_written()
         await self._ports.room()  # a client that does not read is not told of step after step
 
     def after_response(self, ctx: RunContext[Any], response: ModelResponse) -> ModelResponse:
