@@ -155,11 +155,14 @@ async def test_a_lease_is_released_if_its_caller_was_cancelled_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with opened(tmp_path) as (ledger, _), opened(tmp_path) as (other, _):
-        take, goes_on = ledger._leases.take, threading.Event()
+        take, goes_on, taken = ledger._leases.take, threading.Event(), threading.Event()
 
         def slow(session_id: str) -> Lease:
             goes_on.wait(10)
-            return take(session_id)
+            try:
+                return take(session_id)
+            finally:
+                taken.set()
 
         monkeypatch.setattr(ledger._leases, "take", slow)
         taking = asyncio.ensure_future(ledger.lease("s"))
@@ -167,7 +170,8 @@ async def test_a_lease_is_released_if_its_caller_was_cancelled_meanwhile(
         taking.cancel()
         await asyncio.wait((taking,))
         goes_on.set()
-        (await other.lease("s", patience=30)).release()
+        assert await asyncio.to_thread(taken.wait, 10)
+        (await other.lease("s", patience=10)).release()
 
 
 async def test_a_lease_that_another_process_has_for_a_moment_is_waited_for(tmp_path: Path):
