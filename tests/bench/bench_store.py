@@ -18,9 +18,9 @@ from pathlib import Path
 from pilotfish.core.messages import CallResult, CallStatus, CanonicalToolCall
 from pilotfish.core.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
 from pilotfish.store.catalog import Catalog
+from pilotfish.store.db.tables import Tables
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import SessionRow
-from pilotfish.store.tables import Tables
 
 RATIO_LIMIT = 1.2
 CPU_LIMIT_MS = 50.0

@@ -268,6 +268,7 @@ FAULTS: dict[str, Fault] = {
         disk.disk_has_no_room,
         disk.disk_is_read_only,
         disk.disk_is_slow,
+        disk.store_is_deleted,
         disk.clock_jumps,
         disk.memory_is_short,
     ),

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import resource
+import shutil
 import sqlite3
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -58,6 +59,25 @@ async def disk_is_full(world: World) -> str:
     return session
 
 
+async def problems(world: World) -> list[str]:
+    status = await world.client.request("pilotfish/status")
+    assert status["store"]["state"] == ("unsaved" if status["problems"] else "ok")
+    return status["problems"]
+
+
+async def store_is_deleted(world: World) -> str:
+    """The folder with the database is deleted: the user is told, and the open session is saved into a new one."""
+    session = await world.session()
+    await world.turn(session, say("before"))
+    shutil.rmtree(world.home / "store")
+    assert (await world.turn(session, say("after"))).stop_reason == "end_turn"
+    assert "deleted or replaced" in str(await problems(world))
+    notices = [told.update for told in world.client.updates if told.update.kind == "notice"]
+    assert "deleted or replaced" in str(notices)
+    assert await world.client.stop(PATIENCE) == 0
+    return session
+
+
 async def disk_has_no_room(world: World) -> str:
     """The same with a real file system that is full, where one can be mounted; else as above."""
     async with mounted(world, "-o", "size=4m") as store:
@@ -73,6 +93,7 @@ async def disk_has_no_room(world: World) -> str:
                 file.flush()
         for text in ("y" * 300_000, "z"):
             assert (await world.turn(session, say(text))).stop_reason == "end_turn"
+            assert "disk with the session database is full" in str(await problems(world))
         filler.unlink()
         await world.turn(session, say("after"))
         assert await world.client.stop(PATIENCE) == 0

@@ -45,11 +45,11 @@ from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMe
 from pilotfish.lsp.boot import quick_loads
 from pilotfish.lsp.framing import Broken, Feed, frame
 from pilotfish.lsp.peer import loads
-from pilotfish.store.legacy import from_legacy
+from pilotfish.store.db.schema import migrate
+from pilotfish.store.db.tables import Tables
+from pilotfish.store.export.archive import SessionArchive, from_json, to_json
+from pilotfish.store.export.legacy import from_legacy
 from pilotfish.store.rows import SessionRow
-from pilotfish.store.schema import migrate
-from pilotfish.store.tables import Tables
-from pilotfish.store.transfer import Luggage, from_json, to_json
 from pilotfish.workspace.matching import Replacement, match
 from pilotfish.workspace.text import check, replace, unify
 
@@ -286,7 +286,7 @@ def sessions() -> tuple[Any, ...]:
     """A session as it is exported, with every record there is, and one of the older format."""
     row = SessionRow(id="s", title="Nets", workspace="/w", model="m", mode="ask", created_at=1.0, updated_at=2.0)
     entries = [Entry(n, n, record) for n, record in enumerate(RECORDS, 1)]
-    whole = json.loads(to_json(Luggage(row=row, entries=entries, blobs={})))
+    whole = json.loads(to_json(SessionArchive(row=row, entries=entries, blobs={})))
     one = [{**whole, "records": [record]} for record in whole["records"]]
     return (json.loads(legacy_file()), whole, *one)
 
@@ -296,28 +296,28 @@ def imports(data: bytes) -> None:
     text = spoiled(data, sessions())
     for read in (from_json, _legacy):
         try:
-            luggage = read(text)
+            archive = read(text)
         except BadRequest as error:
             _says_something(error)
         else:
-            _stored(luggage)
+            _stored(archive)
 
 
-def _legacy(text: str) -> Luggage:
+def _legacy(text: str) -> SessionArchive:
     return from_legacy(text, workspace=None, model="m", mode="ask")
 
 
-def _stored(luggage: Luggage) -> None:
+def _stored(archive: SessionArchive) -> None:
     tables = _tables()
     tables.begin()
     try:
         with contextlib.suppress(BadRequest):  # it names what the database cannot hold
-            tables.bring_in(luggage.row._replace(id="t"), luggage.entries, luggage.blobs)
+            tables.bring_in(archive.row._replace(id="t"), archive.entries, archive.blobs)
             kept = tables.history("t")
             assert [record_to_json(entry.record) for entry in kept] == [
-                record_to_json(entry.record) for entry in luggage.entries
+                record_to_json(entry.record) for entry in archive.entries
             ]
-            exported = to_json(Luggage(row=tables.get("t"), entries=kept, blobs=luggage.blobs))
+            exported = to_json(SessionArchive(row=tables.get("t"), entries=kept, blobs=archive.blobs))
             assert [entry.n for entry in from_json(exported).entries] == [entry.n for entry in kept]
     finally:
         tables.rollback()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from tests.support.provider import call, say, serve
 
 from pilotfish.core.records import MessageRecord
 from pilotfish.engine.http import Client, Watched, body_of, create_client, holding, is_held
-from pilotfish.store import quick
 
 
 async def test_a_request_is_sent_when_what_it_waits_for_is_done() -> None:
@@ -54,27 +51,27 @@ async def test_what_the_provider_sees_is_in_the_ledger_by_then(tmp_path: Path) -
     assert [len(roles) >= number for roles, number in zip(kept, (1, 3, 5), strict=True)] == [True, True, True]
 
 
-async def test_a_request_does_not_wait_until_its_prompt_is_synced(
+async def test_a_request_does_not_wait_until_its_prompt_is_durable_and_the_end_of_the_turn_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
-    goes_on, fsync = threading.Event(), os.fsync
-
-    def slow(descriptor: int) -> None:
-        goes_on.wait(10)
-        fsync(descriptor)
-
     async with rig(tmp_path, say("first"), say("second")) as turn:
         await turn.prompt("first")
-        monkeypatch.setattr(os, "fsync", slow)
+        goes_on, ledger = asyncio.Event(), turn.live.ledger
+        sync = ledger.sync
+
+        async def slow(session_id: str) -> None:
+            await goes_on.wait()
+            await sync(session_id)
+
+        monkeypatch.setattr(ledger, "sync", slow)
         running = asyncio.create_task(turn.prompt("second"))
-        try:
-            async with asyncio.timeout(5):
-                await turn.provider.received(2)
-            assert not goes_on.is_set()
-            assert not running.done()
-        finally:
-            goes_on.set()
+        async with asyncio.timeout(10):
+            await turn.provider.received(2)
+            while "turn_end" not in [told.record.type for told in turn.face.told[-2:]]:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert not running.done()
+        goes_on.set()
         await running
 
 

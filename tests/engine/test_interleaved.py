@@ -101,10 +101,8 @@ class Table:
     def _watch(self, ledger: Ledger) -> None:
         append = ledger.append
 
-        def watched(
-            session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
-        ) -> asyncio.Future[None]:
-            done = append(session_id, entries, written)
+        def watched(session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+            done = append(session_id, entries)
             done.add_done_callback(lambda each: self.refused.extend(filter(None, [each.exception()])))
             return done
 

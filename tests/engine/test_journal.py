@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.engine import rig
 from tests.support.faces import SilentFace
+from tests.support.provider import call, say
 
-from pilotfish.core.records import ChunkRecord, Entry, NoticeRecord, Record, StateRecord, UndoRecord
+from pilotfish.core.messages import CallStatus
+from pilotfish.core.records import ChunkRecord, Entry, NoticeRecord, Record, StateRecord, ToolCallRecord, UndoRecord
 from pilotfish.engine import journal as module
 from pilotfish.engine.journal import Journal
 from pilotfish.engine.ports import Told
@@ -34,38 +38,33 @@ class SlowFace(SilentFace):
 class Disk:
     def __init__(self, error: StorageError | None = None) -> None:
         self.entries: list[Entry] = []
-        self.told_before_written: list[int] = []
         self.error = error
         self.moved: MovedOn | None = None
-        """is said once"""
-        self.at_once = False
-        self.syncing: asyncio.Future[None] | None = None
-        """what is written then is synced when this is done"""
+        """raised once"""
+        self.blocked: asyncio.Event = asyncio.Event()
+        self.blocked.set()
+        self.durable = 0
+        """entries that survive a power cut"""
 
-    def append(
-        self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
-    ) -> asyncio.Future[None]:
-        if self.syncing is not None:
-            self.entries.extend(entries)
-            written()
-            return self.syncing
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._append(entries))
 
-        def write() -> None:
-            error, self.moved = self.moved or self.error, None
-            if error:
-                future.set_exception(error)
-                return
-            self.entries.extend(entries)
-            future.set_result(None)
+    def sync(self, session_id: str) -> asyncio.Future[None]:
+        return asyncio.ensure_future(self._sync())
 
-        asyncio.get_running_loop().call_later(0.001, write)
-        return future
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        await asyncio.sleep(0.001)
+        await self.blocked.wait()
+        error, self.moved = self.moved or self.error, None
+        if error:
+            raise error
+        self.entries.extend(entries)
 
-    def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
-        if self.at_once:
-            self.entries.extend(entries)
-        return self.at_once
+    async def _sync(self) -> None:
+        await asyncio.sleep(0.001)
+        if self.error:
+            raise self.error
+        self.durable = len(self.entries)
 
 
 def chunk(item: str, text: str) -> ChunkRecord:
@@ -80,7 +79,7 @@ def journal(disk: Disk, face: SilentFace, unsaved: list[StorageError] | None = N
     return Journal("s", disk, face, n=0, seq=0, on_unsaved=(unsaved if unsaved is not None else []).append)
 
 
-async def test_records_are_written_before_they_are_told_and_counted_without_a_gap() -> None:
+async def test_records_are_written_before_they_are_shown_and_numbered_without_a_gap() -> None:
     disk, face = Disk(), SilentFace(NoEditor())
     told_with: list[int] = []
     face.on_tell = lambda told: told_with.append(len(disk.entries))
@@ -88,7 +87,7 @@ async def test_records_are_written_before_they_are_told_and_counted_without_a_ga
     for index in range(5):
         book.emit(notice(str(index)))
         await asyncio.sleep(0)
-    await book.settled()
+    await book.wait_written()
     assert [told.seq for told in face.told] == [1, 2, 3, 4, 5]
     assert [entry.n for entry in disk.entries] == [1, 2, 3, 4, 5]
     assert all(written >= seq for written, seq in zip(told_with, (1, 2, 3, 4, 5), strict=True))
@@ -100,91 +99,88 @@ async def test_silent_records_take_no_seq() -> None:
     book.emit(notice("a"))
     book.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
     book.emit(notice("b"))
-    await book.settled()
+    await book.wait_written()
     assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (2, None), (3, 2)]
     assert [told.seq for told in face.told] == [1, 2]
 
 
-async def test_what_was_emitted_can_be_waited_for_until_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHOWN_SECONDS", 60.0)
-    face = SilentFace(NoEditor())
-    log = journal(Disk(), face)
-    await log.shown()
-    log.emit(chunk("a", "one"))
-    await log.shown()
-    assert [told.record for told in face.told] == [chunk("a", "one")]
-
-
-async def test_nobody_waits_for_a_client_that_does_not_keep_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHOWN_SECONDS", 3600.0)
+async def test_the_producer_does_not_wait_for_a_slow_client() -> None:
     face = SlowFace()
-    log = journal(Disk(), face)
-    log.emit(chunk("a", "one"))
-    await log.shown()
+    book = journal(Disk(), face)
+    book.emit(chunk("a", "one"))
+    await book.backpressure()
     assert face.told == []
     face.open.set()
-    await log.settled()
+    await book.wait_written()
 
 
-async def test_an_answer_waits_for_a_client_that_has_far_too_much_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_UNSHOWN", 10)
+async def test_the_producer_waits_for_a_client_with_far_too_much_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_CHARS", 10)
     face = SlowFace()
-    log = journal(Disk(), face)
-    log.emit(chunk("a", "0123456789"))
-    await log.shown()
-    log.emit(chunk("a", "!"))
-    waiting = asyncio.ensure_future(log.shown())
+    book = journal(Disk(), face)
+    book.emit(chunk("a", "0123456789"))
+    await book.backpressure()
+    book.emit(chunk("a", "!"))
+    waiting = asyncio.ensure_future(book.backpressure())
     await asyncio.sleep(0.01)
     assert not waiting.done()
     face.open.set()
     await waiting
-    await log.settled()
-    log.emit(chunk("a", "more"))
-    await log.shown()
-    assert [told.record for told in face.told] == [chunk("a", "0123456789!"), chunk("a", "more")]
+    await book.wait_written()
+    assert [told.record for told in face.told] == [chunk("a", "0123456789!")]
 
 
-async def test_nobody_waits_long_for_a_disk_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SHOWN_SECONDS", 0.01)
-    hangs: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_CHARS", 10)
+    disk = Disk()
+    disk.blocked.clear()
+    book = journal(disk, SilentFace(NoEditor()))
+    book.emit(notice("being written"))
+    await asyncio.sleep(0.01)
+    book.emit(chunk("a", "0123456789!"))
+    waiting = asyncio.ensure_future(book.backpressure())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    disk.blocked.set()
+    await waiting
 
-    class Hanging(Disk):
-        def append(
-            self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
-        ) -> asyncio.Future[None]:
-            return hangs
 
-    face = SilentFace(NoEditor())
-    log = journal(Hanging(), face)
-    log.emit(chunk("a", "one"))
-    await log.shown()
+async def test_what_is_written_is_shown_and_not_durable_yet() -> None:
+    disk, face = Disk(), SilentFace(NoEditor())
+    book = journal(disk, face)
+    book.emit(notice("one"))
+    await book.wait_written()
+    assert ([told.record for told in face.told], disk.durable) == ([notice("one")], 0)
+    book.emit(notice("two"))
+    await book.wait_durable()
+    assert ([told.record for told in face.told], disk.durable) == ([notice("one"), notice("two")], 2)
+
+
+async def test_a_wait_ends_though_more_is_emitted_all_the_time() -> None:
+    book = journal(Disk(), SilentFace(NoEditor()))
+
+    async def chatter() -> None:
+        while True:
+            book.emit(notice("more"))
+            await asyncio.sleep(0)
+
+    talking = asyncio.ensure_future(chatter())
+    async with asyncio.timeout(10):
+        await book.wait_written()
+        book.emit(notice("mine"))
+        await book.wait_written()
+    talking.cancel()
+
+
+async def test_text_that_is_waited_for_is_not_held_back() -> None:
+    face = SlowFace()
+    book = journal(Disk(), face)
+    book.emit(chunk("a", "one"))
+    await asyncio.sleep(0.01)
     assert face.told == []
-    hangs.set_result(None)
-    await log.settled()
+    async with asyncio.timeout(10):
+        await book.wait_written()
     assert [told.record for told in face.told] == [chunk("a", "one")]
-
-
-async def test_what_is_written_is_saved_and_told_when_it_is_synced() -> None:
-    disk, face, unsaved = Disk(), SilentFace(NoEditor()), list[StorageError]()
-    disk.syncing = asyncio.get_running_loop().create_future()
-    log = journal(disk, face, unsaved)
-    log.emit(notice("one"))
-    await asyncio.wait_for(log.saved(), 10)
-    assert [entry.record for entry in disk.entries] == [notice("one")]
-    settling = asyncio.ensure_future(log.settled())
-    await asyncio.sleep(0.01)
-    assert (face.told, settling.done()) == ([], False)
-    log.emit(notice("two"))
-    saving = asyncio.ensure_future(log.saved())
-    await asyncio.sleep(0.01)
-    assert not saving.done()
-    error = StorageError("broken", remedy="mend it")
-    disk.syncing.set_exception(error)
-    disk.syncing = None
-    await saving
-    await settling
-    assert unsaved == [error]
-    assert [told.record for told in face.told] == [notice("one"), notice("two")]
 
 
 async def test_while_the_client_is_slow_chunks_join_and_nothing_else_waits() -> None:
@@ -195,7 +191,7 @@ async def test_while_the_client_is_slow_chunks_join_and_nothing_else_waits() -> 
         await asyncio.sleep(0)
     assert face.told == []
     book.emit(StateRecord(turn_id="t", state="response", iteration=1))
-    await book.settled()
+    await book.wait_written()
     assert [(told.seq, told.record) for told in face.told] == [
         (1, chunk("m.0", "x" * 1000)),
         (2, StateRecord(turn_id="t", state="response", iteration=1)),
@@ -210,7 +206,7 @@ async def test_a_client_that_reads_again_gets_what_gathered() -> None:
     book.emit(chunk("m.0", "b"))
     await asyncio.sleep(0.005)
     face.open.set()
-    await book.settled()
+    await book.wait_written()
     assert [told.record for told in face.told] == [chunk("m.0", "ab")]
 
 
@@ -219,7 +215,7 @@ async def test_a_disk_that_fails_is_reported_and_the_client_still_told() -> None
     error = StorageError("full", remedy="free some space")
     book = journal(Disk(error), face, unsaved)
     book.emit(notice("a"))
-    await book.settled()
+    await book.wait_written()
     assert (unsaved, [told.seq for told in face.told]) == ([error], [1])
 
 
@@ -237,7 +233,7 @@ def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[st
             book.emit(record)
             if pause:
                 await asyncio.sleep(0.002)
-        await book.settled()
+        await book.wait_written()
         return face.told
 
     told = asyncio.run(play())
@@ -260,7 +256,7 @@ def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[st
     assert flat(seen) == flat(pieces[: len(pauses)])
 
 
-async def test_a_face_that_fails_does_not_stop_the_journal() -> None:
+async def test_a_frontend_that_fails_does_not_stop_the_journal() -> None:
     disk, face = Disk(), SilentFace(NoEditor())
 
     def stumble(told: Told) -> None:
@@ -271,7 +267,7 @@ async def test_a_face_that_fails_does_not_stop_the_journal() -> None:
     book = journal(disk, face)
     book.emit(notice("a"))
     book.emit(notice("b"))
-    await book.settled()
+    await book.wait_written()
     assert [entry.seq for entry in disk.entries] == [1, 2]
     assert [told.seq for told in face.told] == [1, 2]
 
@@ -281,94 +277,89 @@ async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
     disk, face, unsaved = Disk(), SilentFace(NoEditor()), list[StorageError]()
     ours = journal(disk, face, unsaved)
     ours.emit(notice("first"))
-    await ours.settled()
+    await ours.wait_written()
     disk.moved = MovedOn(7, 5)
     ours.emit(notice("second"))
     ours.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
-    await ours.settled()
+    await ours.wait_written()
     assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (8, 6), (9, None)]
     assert [told.seq for told in face.told] == [1, 6]
     assert unsaved == []
 
 
-async def test_what_is_complete_is_on_its_way_at_once_and_saved_before_it_is_told() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
-    book = journal(disk, face)
-    await book.saved()  # nothing to wait for
-    book.emit(notice("a"))
-    book.emit(notice("b"))
-    await book.begun()
-    assert book.n == 2
-    book.emit(StateRecord(turn_id="t", state="assistant", iteration=1))
-    await book.saved()
-    assert (len(disk.entries), len(face.told)) == (2, 0)
-    await book.settled()
-    assert [told.seq for told in face.told] == [1, 2, 3]
-
-
-async def test_whoever_waits_goes_on_though_nothing_can_be_written() -> None:
+async def test_a_wait_ends_though_nothing_can_be_written() -> None:
     unsaved: list[StorageError] = []
     book = journal(Disk(StorageError("full", remedy="make room")), SilentFace(NoEditor()), unsaved)
     book.emit(notice("a"))
     async with asyncio.timeout(10):
-        await asyncio.gather(book.saved(), book.saved(), book.settled())
+        await asyncio.gather(book.wait_written(), book.wait_written())
     assert len(unsaved) == 1
 
 
-async def test_one_who_waits_no_longer_holds_up_nobody() -> None:
+async def test_a_cancelled_wait_delays_nobody() -> None:
     face = SilentFace(NoEditor())
     book = journal(Disk(), face)
     book.emit(notice("a"))
-    waiting = asyncio.ensure_future(book.settled())
+    waiting = asyncio.ensure_future(book.wait_written())
     await asyncio.sleep(0)
     waiting.cancel()
     async with asyncio.timeout(10):
-        await book.settled()
+        await book.wait_written()
     assert len(face.told) == 1
 
 
-async def test_text_that_can_be_written_at_once_is_shown_before_anybody_else_has_a_turn() -> None:
+async def test_nothing_is_numbered_or_shown_while_the_journal_is_paused() -> None:
     disk, face = Disk(), SilentFace(NoEditor())
     book = journal(disk, face)
-    disk.at_once = True
-    book.emit(chunk("a", "one"))
-    book.emit(chunk("a", " two"))
-    shown = book.shown()
-    with pytest.raises(StopIteration):
-        shown.send(None)
-    assert [told.record for told in face.told] == [chunk("a", "one two")]
-    book.emit(chunk("a", " three"))
-    disk.at_once = False
-    await book.shown()
-    await book.settled()
-    assert [(told.seq, told.record) for told in face.told] == [(1, chunk("a", "one two")), (2, chunk("a", " three"))]
-    assert [entry.n for entry in disk.entries] == [1, 2]
-
-
-async def test_nothing_is_shown_while_somebody_wants_it_still() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
-    book = journal(disk, face)
-    disk.at_once = True
-    async with book.still:
+    async with book.paused:
         book.emit(chunk("a", "one"))
-        showing = asyncio.ensure_future(book.shown())
         await asyncio.sleep(0.02)
         assert (face.told, disk.entries, book.n) == ([], [], 0)
-    await showing
-    await book.settled()
+    await book.wait_written()
     assert len(face.told) == 1
 
 
-async def test_whoever_waits_for_what_breaks_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    book = journal(Disk(), SilentFace(NoEditor()))
+async def test_an_unexpected_error_reaches_those_who_wait_and_the_next_record_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = Disk()
+    book = journal(disk, SilentFace(NoEditor()))
 
     def breaks(_: object) -> Sequence[Entry]:
         raise MemoryError
 
-    monkeypatch.setattr(book, "_numbered", breaks)
-    book.emit(notice("a"))
-    pump = book._pump
-    assert pump is not None
-    saved, settled = asyncio.ensure_future(book.saved()), asyncio.ensure_future(book.settled())
-    await asyncio.wait((saved, settled, pump), timeout=10)
-    assert [type(task.exception()) for task in (saved, settled, pump)] == [MemoryError] * 3
+    with monkeypatch.context() as patch:
+        patch.setattr(book, "_numbered", breaks)
+        book.emit(notice("a"))
+        pump = book._pump
+        assert pump is not None
+        waits = [asyncio.ensure_future(wait()) for wait in (book.wait_written, book.wait_durable)]
+        await asyncio.wait((*waits, pump), timeout=10)
+        assert [type(task.exception()) for task in (*waits, pump)] == [MemoryError] * 3
+    book.emit(notice("b"))
+    async with asyncio.timeout(10):
+        await book.wait_durable()
+    assert [entry.record for entry in disk.entries] == [notice("b")]
+
+
+async def test_a_call_that_changes_something_is_durable_before_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = (call("read_file", path="a.txt"), call("bash", command="touch made"), say("done"))
+    async with rig(tmp_path, *replies, files={"a.txt": "a"}) as turn:
+        ledger, seen = turn.live.ledger, list[tuple[list[str], bool]]()
+        sync = ledger.sync
+
+        async def watched(session_id: str) -> None:
+            history = [entry.record for entry in await ledger.history(session_id)]
+            running = [
+                record.call.name
+                for record in history
+                if isinstance(record, ToolCallRecord) and record.call.status is CallStatus.IN_PROGRESS
+            ]
+            seen.append(([*running, history[-1].type], (turn.root / "made").exists()))
+            await sync(session_id)
+
+        monkeypatch.setattr(ledger, "sync", watched)
+        await turn.prompt("go")
+    assert seen == [(["read_file", "bash", "tool_call"], False), (["read_file", "bash", "turn_end"], True)]

@@ -15,7 +15,7 @@ from pilotfish.core.items import MessageItem, ThoughtItem
 from pilotfish.core.records import FileChangeRecord, NoticeRecord, TurnEndRecord
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.errors import SessionBusy
-from pilotfish.store import writer
+from pilotfish.store.db import writer
 
 DIALECTS: tuple[Dialect, ...] = ("chat", "responses", "anthropic")
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)

@@ -140,7 +140,9 @@ async def test_a_store_that_cannot_be_written_is_said_and_work_goes_on(tmp_path:
     async with connect(folder, PILOTFISH_STORAGE=str(tmp_path / "file" / "below")) as client:
         session = await client.new_session(model="demo")
         assert (await client.prompt(session, "hello")).stop_reason == "end_turn"
-        assert (await client.request("pilotfish/status"))["store"]["state"] == "unsaved"
+        status = await client.request("pilotfish/status")
+        assert status["store"]["state"] == "unsaved"
+        assert "What happened since" in str(status["problems"])
 
 
 async def test_a_store_that_cannot_be_had_is_a_clear_error_and_is_tried_again(tmp_path: Path, folder: Path):

@@ -44,8 +44,8 @@ from pilotfish.core.records import (
     Usage,
 )
 from pilotfish.errors import UnknownSession
-from pilotfish.store.blobs import hash_of
 from pilotfish.store.catalog import Catalog, SessionRow
+from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.ledger import Ledger
 
 SESSIONS = ("a", "b", "c")

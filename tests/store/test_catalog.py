@@ -10,8 +10,8 @@ from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, sessio
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ApprovalRecord, FileChangeRecord, Usage
 from pilotfish.errors import BadRequest, SessionBusy, StorageError, UnknownSession
-from pilotfish.store import search
 from pilotfish.store.catalog import Catalog, Snippet
+from pilotfish.store.db import search
 from pilotfish.store.ledger import Heads, Ledger
 
 
@@ -434,12 +434,12 @@ async def test_a_session_that_another_process_holds_is_not_deleted(tmp_path: Pat
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         other = Ledger.open(tmp_path, label="the other window")
-        hold = await other.hold("s")
+        lease = await other.lease("s")
         with pytest.raises(SessionBusy, match="the other window"):
             await catalog.delete("s")
-        hold.release()
+        lease.release()
         await other.aclose()
-        own = await ledger.hold("s")
+        own = await ledger.lease("s")
         await catalog.delete("s")
         own.release()
         with pytest.raises(UnknownSession):

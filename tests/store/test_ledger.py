@@ -11,8 +11,8 @@ from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, sessio
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ApprovalRecord, Attachment, Entry, MessageRecord, NoticeRecord, SessionRecord
 from pilotfish.errors import MovedOn, StorageError, UnknownSession
+from pilotfish.store.db.tables import Tables
 from pilotfish.store.ledger import Heads
-from pilotfish.store.tables import Tables
 
 
 async def test_what_was_appended_is_read_back_whole_after_a_restart(tmp_path: Path):

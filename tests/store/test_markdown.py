@@ -17,7 +17,7 @@ from pilotfish.core.items import (
 )
 from pilotfish.core.messages import CallApproval, CallResult, CallStatus, CanonicalToolCall
 from pilotfish.core.records import Failure, PlanEntry, Usage
-from pilotfish.store.markdown import MAX_OUTPUT_CHARS, to_markdown
+from pilotfish.store.export.markdown import MAX_OUTPUT_CHARS, to_markdown
 
 ROW = session(
     title="Mend the net",

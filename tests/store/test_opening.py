@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.store.makers import Pen, opened, said, session, sql, start
+from tests.store.makers import Pen, opened, session, sql, start
 
 from pilotfish.errors import StorageError
-from pilotfish.store import quick, schema
-from pilotfish.store.holds import Holds
+from pilotfish.store.db import schema
+from pilotfish.store.db.database import DatabaseFile, directory_of
+from pilotfish.store.db.schema import VERSION, statements
+from pilotfish.store.leases import SessionLeases
 from pilotfish.store.ledger import Ledger
-from pilotfish.store.opening import Site, directory_of
-from pilotfish.store.schema import VERSION, statements
 
 
 def _mode(path: Path) -> int:
@@ -24,9 +24,9 @@ def _mode(path: Path) -> int:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the user's profile private by other means")
 async def test_everything_is_private_to_the_user(tmp_path: Path):
     directory = tmp_path / "state" / "pilotfish"
-    Holds(directory / "holds", "first").take("s").release()  # whoever comes first makes the directory
+    SessionLeases(directory / "holds", "first").take("s").release()  # whoever comes first makes the directory
     ledger = Ledger.open(directory)
-    await ledger.hold("s")
+    await ledger.lease("s")
     await ledger.ready()
     modes = {path.name: _mode(path) for path in directory.rglob("*")}
     assert {name: mode for name, mode in modes.items() if name != "holds" and mode != 0o600} == {}
@@ -101,22 +101,13 @@ async def test_the_journal_is_a_write_ahead_log_and_what_is_deleted_is_overwritt
         assert await sql(ledger, "PRAGMA secure_delete") == [(1,)]
 
 
-async def test_decisions_are_synced_and_words_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(quick, "QUICK_SECONDS", 60.0)
-    async with opened(tmp_path) as (ledger, catalog):
-        await catalog.create(session())
-        writer, pen = ledger._writer, Pen()
-        syncs = list[None]()
-        sync = writer.site.sync
-        monkeypatch.setattr(writer.site, "sync", lambda: (syncs.append(None), sync()))
-        found: list[tuple[int, int]] = []
-        for record in (start(), start("Mend " * 1000), said("words")):
-            syncs.clear()
-            await ledger.append("s", pen(record))
-            [(level,)] = await writer.read(lambda tables: tables.db.execute("PRAGMA synchronous").fetchall())
-            found.append((len(syncs), level))
-        # Behind the commit (1 is NORMAL), with it (2 is FULL), not at all.
-        assert found == [(1, 1), (0, 2), (0, 1)]
+async def test_an_index_whose_merging_was_switched_off_merges_by_itself_again(tmp_path: Path):
+    async with opened(tmp_path) as (ledger, _):
+        await sql(ledger, "INSERT INTO texts (texts, rank) VALUES ('automerge', 0)")
+        await sql(ledger, "INSERT INTO texts (texts, rank) VALUES ('crisismerge', 1000)")
+    async with opened(tmp_path) as (ledger, _):
+        config = dict(await sql(ledger, "SELECT k, v FROM texts_config"))
+        assert (config["automerge"], config["crisismerge"]) == (4, 16)
 
 
 # ---- versions
@@ -177,9 +168,9 @@ def test_statements_are_split_where_they_end():
 
 
 def test_two_who_open_a_new_database_at_once_both_succeed(tmp_path: Path):
-    sites = [Site(tmp_path) for _ in range(3)]
-    databases = [site.open()[0] for site in sites]
+    files = [DatabaseFile(tmp_path) for _ in range(3)]
+    databases = [file.open()[0] for file in files]
     assert [schema.version_of(db) for db in databases] == [VERSION] * 3
-    for site, db in zip(sites, databases, strict=True):
+    for file, db in zip(files, databases, strict=True):
         db.close()
-        site.leave()
+        file.leave()

@@ -41,7 +41,7 @@ async def main(directory, name, rounds):
     done = 0
     while done < rounds:
         try:
-            hold = await ledger.hold("shared")
+            lease = await ledger.lease("shared")
         except SessionBusy:
             await asyncio.sleep(0.001)
             continue
@@ -49,7 +49,7 @@ async def main(directory, name, rounds):
         pen = Pen(heads.n, heads.seq)
         for i in range(5):
             await ledger.append("shared", pen(said(f"{name} {done} {i}", message_id=f"{name}{done}.{i}")))
-        hold.release()
+        lease.release()
         done += 1
         await asyncio.sleep(0.001)
     assert ledger.unsaved is None, ledger.unsaved

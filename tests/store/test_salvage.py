@@ -13,8 +13,8 @@ from tests.store.makers import Pen, call, chunk, end, opened, said, session, sta
 
 from pilotfish.core.records import Entry
 from pilotfish.errors import StorageError
-from pilotfish.store import writer
-from pilotfish.store.bodies import LOST
+from pilotfish.store.db import writer
+from pilotfish.store.db.bodies import LOST
 from pilotfish.store.ledger import Ledger
 
 PAGE = 4096

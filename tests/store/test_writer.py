@@ -1,4 +1,4 @@
-"""The disk refuses: turns go on, the user is told, and what waited is saved when it can be."""
+"""What a commit promises, and what happens when the disk refuses: turns go on, the user is told, nothing is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import random
 import re
 import sqlite3
+import sys
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,8 @@ from tests.store.makers import Pen, call, chunk, end, opened, said, session, sql
 
 from pilotfish.core.records import Usage
 from pilotfish.errors import SessionBusy, StorageError, UnknownSession
-from pilotfish.store import writer
 from pilotfish.store.catalog import Catalog
+from pilotfish.store.db import writer
 from pilotfish.store.ledger import Heads, Ledger
 
 
@@ -40,6 +42,90 @@ async def _saved(ledger: Ledger) -> None:
             return
         await asyncio.sleep(0.01)
     raise AssertionError(f"still unsaved: {ledger.unsaved}")
+
+
+async def test_an_append_is_not_synced_and_a_sync_makes_all_before_it_durable(tmp_path: Path):
+    """SQLite syncs its log in a commit under `synchronous = FULL` that has written something, and only there."""
+    async with opened(tmp_path) as (ledger, catalog):
+        pen, log = Pen(), tmp_path / "sessions.db-wal"
+        trace = list[str]()
+        await ledger._writer.read(lambda tables: tables.db.set_trace_callback(trace.append))
+
+        async def commits(work: Awaitable[object]) -> tuple[list[str], bool]:
+            """The levels that were set, and whether something was written."""
+            trace.clear()
+            size = log.stat().st_size
+            await work
+            return [line for line in trace if "synchronous" in line], log.stat().st_size > size
+
+        full, normal = "PRAGMA synchronous = FULL", "PRAGMA synchronous = NORMAL"
+        assert await commits(catalog.create(session())) == ([full], True)
+        assert await commits(ledger.append("s", pen(start()))) == ([normal], True)
+        assert await commits(ledger.append("s", pen(said("words")))) == ([], True)
+        assert await commits(ledger.sync("s")) == ([full], True)
+        assert await commits(ledger.sync("s")) == ([], False)
+        assert await commits(asyncio.gather(ledger.append("s", pen(end())), ledger.sync("s"))) in (
+            ([], True),  # one commit
+            ([normal, full], True),  # two, if the thread was faster
+        )
+
+
+async def test_an_error_right_after_the_beginning_leaves_no_transaction_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with opened(tmp_path) as (ledger, catalog):
+        await catalog.create(session())
+        disk = ledger._writer._disk
+        assert disk is not None
+        refresh, failed = disk._heads.refresh, list[None]()
+
+        def fails_once() -> None:
+            if not failed:
+                failed.append(None)
+                raise MemoryError
+            refresh()
+
+        monkeypatch.setattr(disk._heads, "refresh", fails_once)
+        entries = Pen()(start())
+        with pytest.raises(StorageError):
+            await ledger.append("s", entries)
+        await _saved(ledger)
+        assert await ledger.history("s") == entries
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no open file")
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_database_deleted_under_us_is_reported_and_open_sessions_are_saved_anew(tmp_path: Path, replaced: bool):
+    directory = tmp_path / "store"
+    async with opened(directory) as (ledger, catalog):
+        await catalog.create(session(title="Open"))
+        await catalog.create(session("other"))
+        pen = Pen()
+        blob = await ledger.put_blob(b"payload")
+        entries = pen(start(), call(output="x" * 9000, blob=blob))
+        await ledger.append("s", [*entries, *pen(chunk("words that "))])
+        directory.rename(tmp_path / "away")
+        if replaced:
+            async with opened(directory) as (_, another):
+                await another.create(session("another"))
+        more = pen(chunk("go on"))
+        with pytest.raises(StorageError, match="deleted or replaced") as caught:
+            await ledger.append("s", more)
+        assert "backup" in caught.value.remedy
+        assert ledger.unsaved is not None
+        assert "deleted or replaced" in ledger.unsaved
+        assert await ledger.history("s") == entries
+        await _saved(ledger)
+        last = pen(said("words that go on", message_id="n"), end())
+        await ledger.append("s", last)
+        assert ledger.notices == ()
+    async with opened(directory) as (ledger, catalog):
+        assert {row.id for row in (await catalog.list()).sessions} == ({"s", "another"} if replaced else {"s"})
+        assert await ledger.history("s") == [*entries, *last]
+        assert await ledger.get_blob(blob) == b"payload"
+        assert await ledger.heads("s") == Heads(pen.n, pen.seq, "")
+    async with opened(tmp_path / "away") as (ledger, _):
+        assert await ledger.history("s") == entries  # what was there is as it was
 
 
 async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(tmp_path: Path):
@@ -83,22 +169,22 @@ async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(tmp_pa
         assert [row.id for row in (await catalog.list(query="during")).sessions] == ["s"]
 
 
-async def test_a_session_is_held_until_what_happened_in_it_is_saved(tmp_path: Path):
+async def test_a_session_stays_leased_until_its_records_are_saved(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog), opened(tmp_path) as (other, _):
         await catalog.create(session())
         pen = Pen()
-        hold = await ledger.hold("s")
+        lease = await ledger.lease("s")
         await ledger.append("s", pen(start()))
         await _fill_disk(ledger)
         with pytest.raises(StorageError):
             await ledger.append("s", pen(said("kept in memory " * 50_000), end()))
-        hold.release()
+        lease.release()
         with pytest.raises(SessionBusy):
-            await other.hold("s")
-        (await ledger.hold("s")).release()
+            await other.lease("s")
+        (await ledger.lease("s")).release()
         await _free_disk(ledger)
         await _saved(ledger)
-        (await other.hold("s", patience=30)).release()
+        (await other.lease("s", patience=30)).release()
         assert [entry.record.type for entry in await other.history("s")] == ["turn_start", "message", "turn_end"]
         assert ledger.notices == ()
 
@@ -219,7 +305,7 @@ async def test_sessions_of_a_read_only_database_can_still_be_read_and_go_on(
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pilotfish.store.opening.open_lock_file", refuse)
+    monkeypatch.setattr("pilotfish.store.db.database.open_lock_file", refuse)
     async with opened(tmp_path) as (ledger, catalog):
         assert await ledger.history("s") == entries
         assert [row.title for row in (await catalog.list(query="words")).sessions] == ["Mend the net"]
@@ -268,6 +354,7 @@ async def test_a_disk_that_reports_errors_is_opened_again(tmp_path: Path):
         await ledger.write(fail_once)
         await _saved(ledger)
         assert ledger._writer.generation == generation + 1
+        assert (tmp_path / "sessions.db-wal").stat().st_size < 30_000  # the log before it is in the database
         assert (await catalog.get("s")).id == "s"
 
 

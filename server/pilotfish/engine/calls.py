@@ -155,7 +155,9 @@ class Calls:
         turn = self._turn
         async with self._slots:
             turn.registry.move(call_id, CallStatus.IN_PROGRESS, approval=allowed.approval)
-            await turn.ports.settled()  # what is about to happen is on disk before it happens
+            # What is about to happen is on disk before it happens.
+            changes = tool.category in (Category.WRITE, Category.EXECUTE)
+            await (turn.ports.wait_durable() if changes else turn.ports.wait_written())
             judged = {
                 touch.path: Path(fact.path)
                 for touch, fact in zip(tool.subject(allowed.args).touches, allowed.facts.paths, strict=False)

@@ -95,11 +95,11 @@ class Conversation:
         """False: another process wrote on while we read."""
         records, left_over = await self._records(), await self.left_over()
         closing = close_open_turn(records, left_over, now=self._clock(), forked=forked)
-        elsewhere = interrupted = hold = None
+        elsewhere = interrupted = lease = None
         journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
         try:
             if closing:
-                hold = await self._ledger.hold(self._id)
+                lease = await self._ledger.lease(self._id)
             if closing and await self._ledger.heads(self._id) != heads:
                 return False  # whoever ran the turn has ended it, or has gone on and died
             if closing and not forked and (turn_id := question_left_open(records, left_over)):
@@ -109,8 +109,8 @@ class Conversation:
         except SessionBusy:
             elsewhere = closing[-1].turn_id
         finally:
-            if hold is not None:
-                hold.release()
+            if lease is not None:
+                lease.release()
         self._journal, self._audit_hash = journal, heads.audit_hash
         self.elsewhere, self._interrupted = elsewhere, interrupted
         self._take_in(records)
@@ -118,7 +118,7 @@ class Conversation:
 
     async def forget(self) -> None:
         """What is in memory may not be what happened: the next `open` reads it again, and mends it as after a crash."""
-        await self.settled()
+        await self.wait_written()
         self._journal = None
 
     async def take_up_again(self) -> None:
@@ -175,23 +175,21 @@ class Conversation:
             raise RuntimeError("a session is opened before it speaks")
         return self._journal
 
-    async def begun(self) -> None:
-        await self._speaking().begun()
-
-    async def saved(self) -> None:
-        await self._speaking().saved()
-
-    async def settled(self) -> None:
+    async def wait_written(self) -> None:
         if self._journal is not None:
-            await self._journal.settled()
+            await self._journal.wait_written()
 
-    def still(self) -> AbstractAsyncContextManager[object]:
-        """Meanwhile nothing is numbered or told: what the ledger has is what was told, up to `last_seq`."""
-        return self._journal.still if self._journal is not None else nullcontext()
-
-    async def shown(self) -> None:
+    async def wait_durable(self) -> None:
         if self._journal is not None:
-            await self._journal.shown()
+            await self._journal.wait_durable()
+
+    def paused(self) -> AbstractAsyncContextManager[object]:
+        """Meanwhile nothing is numbered or shown: what the ledger has is what was shown, up to `last_seq`."""
+        return self._journal.paused if self._journal is not None else nullcontext()
+
+    async def backpressure(self) -> None:
+        if self._journal is not None:
+            await self._journal.backpressure()
 
     def add_turn(self, usage: Usage) -> None:
         """A turn has ended, and used so much."""
@@ -232,7 +230,7 @@ class Conversation:
     async def compact(self, turn_id: str, summarise: Callable[[Sequence[CanonicalMessage]], Awaitable[str]]) -> bool:
         """Summarise everything before the newest prompt that leaves enough behind. Returns False if there is nothing to
         summarise."""
-        await self.settled()
+        await self.wait_written()
         keep_from = self._fill.keep_from()
         if keep_from is None:
             return False
@@ -257,7 +255,7 @@ class Conversation:
         self.emit(record)
         self.history[:] = get_messages_for_llm([*records, record])
         self._fill.note(record)
-        await self.settled()
+        await self.wait_durable()
         return True
 
     async def _records(self) -> list[Record]:
@@ -269,8 +267,8 @@ async def _written(journal: Journal, closing: Sequence[Record]) -> Sequence[Reco
     for record in closing:
         journal.emit(record)
     try:
-        await journal.settled()
+        await journal.wait_durable()
     except asyncio.CancelledError:
-        await journal.settled()  # it is written now in any case: who comes next must find it
+        await journal.wait_durable()  # it is written now in any case: who comes next must find it
         raise
     return closing

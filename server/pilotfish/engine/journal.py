@@ -1,13 +1,13 @@
-"""The journal of a live session: a record is numbered, written, and only then told.
+"""The journal of a live session: a record is numbered, written to the ledger, and only then shown to the client.
 
 Hides: how records are joined, batched and ordered. Promises:
 - `n` and `seq` grow by exactly one (law 1), in the order of `emit`;
-- nothing is told before the ledger has it;
-- chunks of one item that have not been numbered yet are joined, and an answer waits while there are too many, so a
-  client that does not read costs little memory (law 5);
-- a face that fails never stops the turn;
-- `emit` never waits. `saved` returns when everything emitted so far has been written, `settled` when it has been told,
-  and what has to survive a power cut does.
+- nothing is shown before the ledger has written it;
+- chunks of one item that have not been numbered yet are joined while the client is slow, and `backpressure` stops the
+  producer when too much waits, so that a client that does not read costs little memory (law 5);
+- a frontend that fails never stops the turn;
+- `emit` never waits. There are two waits: `wait_written` before a request is sent, and `wait_durable` before a turn
+  ends and before a tool that changes something runs.
 """
 
 from __future__ import annotations
@@ -19,36 +19,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from pilotfish.core.records import SILENT_TYPES, ChunkRecord, Entry, Record, StateRecord
+from pilotfish.core.records import SILENT_TYPES, ChunkRecord, Entry, Record
 from pilotfish.engine.ports import Face, Told
 from pilotfish.errors import MovedOn, StorageError
 
 log = logging.getLogger(__name__)
 
-SHOWN_SECONDS = 0.05
-"""how long the reading of an answer waits for a piece of it to be told"""
+MAX_WAITING_CHARS = 4_000_000
+"""text that may wait to be written and shown; then the answer is not read on"""
 
 
-MOST_UNSHOWN = 4_000_000
-"""characters that may wait for a client that does not read; then the answer is not read on either"""
+class RecordStore(Protocol):
+    """What the journal needs of the ledger."""
 
-
-class Append(Protocol):
-    """The ledger's door for records: done when they are on disk."""
-
-    def append(
-        self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = ...
-    ) -> asyncio.Future[None]:
-        """`written` may be called before: they survive whatever happens to the process."""
+    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+        """Done when the entries are written: they survive the end of the process."""
         ...
 
-    def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
-        """False: nothing was written, and `append` is needed."""
+    def sync(self, session_id: str) -> asyncio.Future[None]:
+        """Done when everything that was written is durable: it survives a power cut."""
         ...
 
 
-class _Run:
-    """Adjacent chunks of one item on their way to be one record."""
+class _ChunkRun:
+    """Adjacent chunks of one item that will become one record."""
 
     __slots__ = ("first", "texts")
 
@@ -56,7 +50,7 @@ class _Run:
         self.first = first
         self.texts = [first.text]
 
-    def takes(self, chunk: ChunkRecord) -> bool:
+    def accepts(self, chunk: ChunkRecord) -> bool:
         return self.first.item_id == chunk.item_id and self.first.channel == chunk.channel
 
     def record(self) -> ChunkRecord:
@@ -67,33 +61,30 @@ class Journal:
     def __init__(
         self,
         session_id: str,
-        ledger: Append,
+        ledger: RecordStore,
         face: Face,
         *,
         n: int,
         seq: int,
         on_unsaved: Callable[[StorageError], None],
     ) -> None:
+        self.paused = asyncio.Lock()
+        """nothing is numbered, written or shown while this is held"""
         self._session_id = session_id
         self._ledger = ledger
         self._face = face
         self._n = n
         self._seq = seq
         self._on_unsaved = on_unsaved
-        self._waiting: list[_Run | Record] = []
-        self._unshown = 0
-        """characters among them"""
-        self.still = asyncio.Lock()
-        """nothing is numbered, written or told while somebody has it"""
+        self._waiting: list[_ChunkRun | Record] = []
+        self._waiting_chars = 0
+        self._emitted = 0
+        self._shown = 0
+        """how many of the emitted records have been written and shown"""
         self._more = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
-        self._writing = False
-        self._savers: list[asyncio.Future[None]] = []
-        """who waits for the next write, or the end of the pump"""
-        self._settlers: list[asyncio.Future[None]] = []
-        """who waits for the end of the pump"""
-        self._complete = False
-        """nothing is to come that belongs to what waits"""
+        self._waiters: list[asyncio.Future[None]] = []
+        """woken after every write"""
 
     @property
     def n(self) -> int:
@@ -104,106 +95,84 @@ class Journal:
         return self._seq
 
     def emit(self, record: Record) -> None:
-        """Take a record up. It is told later, in this order."""
+        """Queue a record. It is written and shown later, in this order."""
         if isinstance(record, ChunkRecord):
             if not record.text:
                 return
-            self._unshown += len(record.text)
-            tail = self._waiting[-1] if self._waiting else None
-            if isinstance(tail, _Run) and tail.takes(record):
-                tail.texts.append(record.text)
-                return
-            self._waiting.append(_Run(record))
-        else:
-            self._waiting.append(record)
+            self._waiting_chars += len(record.text)
+        self._emitted += 1
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(record, ChunkRecord) and isinstance(last, _ChunkRun) and last.accepts(record):
+            last.texts.append(record.text)
+            return
+        self._waiting.append(_ChunkRun(record) if isinstance(record, ChunkRecord) else record)
+        self._start()
+
+    async def wait_written(self) -> None:
+        """Everything emitted before this call has been written, and shown to the client."""
+        emitted = self._emitted
+        while self._shown < emitted:
+            await self._next_write()
+
+    async def wait_durable(self) -> None:
+        """Everything emitted before this call has been written, shown, and survives a power cut."""
+        await self.wait_written()
+        try:
+            await self._ledger.sync(self._session_id)
+        except Exception as error:
+            self._report(error)
+
+    async def backpressure(self) -> None:
+        """Called by the producer of chunks. Lets the journal work, and waits while too much text waits for the disk or
+        for a client that does not read."""
+        await asyncio.sleep(0)
+        while self._waiting_chars > MAX_WAITING_CHARS:
+            if self._face.keeps_up:
+                await self._next_write()
+            else:
+                await self._face.room()
+
+    async def _next_write(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._start()
+        await waiter
+
+    def _start(self) -> None:
         self._more.set()
         if self._pump is None:
             self._pump = asyncio.get_running_loop().create_task(self._run(), name="journal")
 
-    async def begun(self) -> None:
-        """What was emitted is complete, and on its way to the disk: whoever has something long to do begins it after
-        this, so that both are done at once."""
-        self._complete = True
-        await asyncio.sleep(0)
-
-    async def saved(self) -> None:
-        """Everything emitted before this call has been written, but for states: they say what happens now, and nobody
-        misses them after a crash."""
-        while self._pump and (self._writing or not all(isinstance(item, StateRecord) for item in self._waiting)):
-            await self._turn_among(self._savers)
-
-    async def settled(self) -> None:
-        """Everything emitted before this call has been written and told."""
-        while self._pump is not None:
-            await self._turn_among(self._settlers)
-
-    async def _turn_among(self, waiters: list[asyncio.Future[None]]) -> None:
-        """Wait for what they wait for. What was emitted by now is complete."""
-        self._complete = True
-        waiter = asyncio.get_running_loop().create_future()
-        waiters.append(waiter)
-        await waiter
-
-    async def shown(self) -> None:
-        """What was emitted has been told, or the disk is slow: nobody waits for long. Where the client does not keep up
-        this waits only for one that has far too much before it.
-
-        While somebody waits here the loop is free, so that this is the quickest way to the client.
-        """
-        if self._pump is None or self._is_shown_now():
-            return
-        if self._face.keeps_up:
-            await asyncio.wait((self._pump,), timeout=SHOWN_SECONDS)
-        elif self._unshown > MOST_UNSHOWN:
-            await self._face.room()
-
-    def _is_shown_now(self) -> bool:
-        """Write and tell a piece of text that waits alone, if nobody has to be waited for: not even the loop's next
-        turn. Whether that was possible."""
-        match self._waiting:
-            case [_Run() as run] if self._face.keeps_up and not self.still.locked():
-                n, seq = self._n, self._seq
-                entries = self._numbered([run.record()])
-                if self._ledger.append_now(self._session_id, entries):
-                    self._waiting.clear()
-                    self._unshown = 0
-                    self._tell(entries)
-                    return True
-                self._n, self._seq = n, seq
-            case _:
-                pass
-        return False
-
     async def _run(self) -> None:
         try:
             while self._waiting:
-                await self._gather()
-                await self._hold_back()
-                async with self.still:
+                # Records that belong together (a call's end, its return, the next state) are emitted within two turns
+                # of the loop, and then cost one commit.
+                for _ in range(2):
+                    await asyncio.sleep(0)
+                await self._hold_back_text()
+                async with self.paused:
                     batch, self._waiting = self._waiting, []
-                    self._unshown, self._complete = 0, False
-                    if batch:  # or it was shown while this waited
-                        records = [item.record() if isinstance(item, _Run) else item for item in batch]
-                        await self._write_and_tell(records)
-        except BaseException as error:  # who waits must not take it for done
-            _wake(self._savers, error)
-            _wake(self._settlers, error)
+                    emitted, self._waiting_chars = self._emitted, 0
+                    try:
+                        await self._write_and_show(batch)
+                    finally:
+                        self._shown = emitted
+                self._wake()
+        except BaseException as error:  # the waiters must not take it for written
+            self._wake(error)
             raise
         finally:
             self._pump = None
-            _wake(self._savers)
-            _wake(self._settlers)
 
-    async def _gather(self) -> None:
-        """What belongs together comes within two turns of the loop (a call's end, what the model is told of it, the
-        next state), and costs one commit then. Text does not wait, nor what is complete."""
-        for _ in range(2):
-            if not isinstance(self._waiting[0], _Run) and not self._complete:
-                await asyncio.sleep(0)
-
-    async def _hold_back(self) -> None:
-        """While the client does not keep up, text gathers here unnumbered; anything else goes on at once."""
-        while len(self._waiting) == 1 and isinstance(self._waiting[0], _Run) and not self._face.keeps_up:
+    async def _hold_back_text(self) -> None:
+        """While the client does not keep up and nobody waits, text gathers here unnumbered."""
+        while (
+            len(self._waiting) == 1
+            and isinstance(self._waiting[0], _ChunkRun)
+            and not self._waiters
+            and not self._face.keeps_up
+        ):
             self._more.clear()
             room = asyncio.ensure_future(self._face.room())
             more = asyncio.ensure_future(self._more.wait())
@@ -215,36 +184,25 @@ class Journal:
                     with contextlib.suppress(asyncio.CancelledError):
                         await waiter
 
-    async def _write_and_tell(self, records: Sequence[Record]) -> None:
-        entries = self._numbered(records)
-        self._writing = True
+    async def _write_and_show(self, batch: Sequence[_ChunkRun | Record]) -> None:
+        entries = self._numbered([item.record() if isinstance(item, _ChunkRun) else item for item in batch])
         try:
-            entries = await self._written(entries)
-        except StorageError as error:
-            self._on_unsaved(error)
-        except Exception:
-            log.exception("a record was not written")
-            self._on_unsaved(StorageError("The session could not be saved.", remedy="Look into the log."))
-        finally:
-            self._writing = False
-        if _wake(self._savers):  # who waited goes on first: to send a request takes less time than to tell
-            await asyncio.sleep(0)
-        self._tell(entries)
-
-    def _tell(self, entries: Sequence[Entry]) -> None:
+            entries = await self._write(entries)
+        except Exception as error:
+            self._report(error)
         for entry in entries:
             if entry.seq is not None:
                 try:
                     self._face.tell(Told(self._session_id, entry.record.turn_id, entry.seq, entry.record))
                 except Exception:
-                    log.exception("a face could not be told of a %s record", entry.record.type)
+                    log.exception("a frontend failed on a %s record", entry.record.type)
 
-    async def _written(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries as they are in the ledger. Where a lock on a file keeps nobody out (some network disks know
-        none) another process may have written: then they come behind what it wrote, rather than nowhere."""
+    async def _write(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Write the entries and return them as they are in the ledger. On a disk without file locks (some network
+        disks) another process may have written to the session: then they get numbers after its records."""
         while True:
             try:
-                await self._ledger.append(self._session_id, entries, self._is_written)
+                await self._ledger.append(self._session_id, entries)
             except MovedOn as moved:
                 if moved.n < entries[0].n:
                     raise  # not ahead of us: something of ours is missing
@@ -254,33 +212,30 @@ class Journal:
             else:
                 return entries
 
-    def _is_written(self) -> None:
-        """What is being written has only to be synced, which a request need not wait for."""
-        self._writing = False
-        _wake(self._savers)
-
     def _numbered(self, records: Sequence[Record]) -> Sequence[Entry]:
         entries: list[Entry] = []
         for record in records:
             self._n += 1
-            told = record.type not in SILENT_TYPES
-            self._seq += told
-            entries.append(Entry(self._n, self._seq if told else None, record))
+            shown = record.type not in SILENT_TYPES
+            self._seq += shown
+            entries.append(Entry(self._n, self._seq if shown else None, record))
         return entries
 
+    def _report(self, error: Exception) -> None:
+        if not isinstance(error, StorageError):
+            log.error("a record was not written", exc_info=error)
+            error = StorageError("The session could not be saved.", remedy="Look into the log.")
+        self._on_unsaved(error)
 
-def _wake(waiters: list[asyncio.Future[None]], error: BaseException | None = None) -> bool:
-    """Whether anybody waited. With an error it is theirs too."""
-    woken = tuple(waiters)
-    waiters.clear()
-    for waiter in woken:
-        if waiter.done():
-            continue
-        match error:
-            case None:
-                waiter.set_result(None)
-            case Exception():
-                waiter.set_exception(error)
-            case _:
-                waiter.cancel()
-    return bool(woken)
+    def _wake(self, error: BaseException | None = None) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if waiter.done():
+                continue
+            match error:
+                case None:
+                    waiter.set_result(None)
+                case Exception():
+                    waiter.set_exception(error)
+                case _:
+                    waiter.cancel()

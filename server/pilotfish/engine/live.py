@@ -108,8 +108,8 @@ class Live(Surroundings):
         """The newest items of the transcript, or those before the item `before`."""
         session = await self._open(session_id)
         await session.resume()
-        await session.settled()
-        async with session.conversation.still():
+        await session.wait_written()
+        async with session.conversation.paused():
             running = session.running_turn
             if before is None:
                 items, has_more = await pages.newest(self.ledger, session_id, limit, running)
@@ -141,13 +141,13 @@ class Live(Surroundings):
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
-        hold = await self.ledger.hold(session_id, patience=LOOK_SECONDS)  # before anything of it is ended
+        lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything of it is ended
         try:
             await session.aclose()
             await self.catalog.delete(session_id)
         finally:
             self._drop(session)
-            hold.release()
+            lease.release()
         self.transcript_path(session_id).unlink(missing_ok=True)
         self._left.of_session()
 
@@ -157,14 +157,14 @@ class Live(Surroundings):
 
     async def fork(self, session_id: str, item_id: str | None = None) -> Session:
         session = await self._open(session_id)
-        await session.settled()
+        await session.wait_written()
         upto = None if item_id is None else await pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
         await self._made(row).open(forked=True)
         return self._session(row)
 
     async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
-        await (await self._open(session_id)).settled()
+        await (await self._open(session_id)).wait_written()
         if form == "markdown":
             return await self.catalog.export_markdown(session_id)
         return await self.catalog.export_json(session_id)

@@ -146,7 +146,7 @@ class Loop:
         self.iteration += 1
         self._state.transition_to("assistant")
         sent = turn.recording.begin_response(messages)
-        await turn.ports.saved()
+        await turn.ports.wait_written()
         await turn.ports.room()  # a client that does not read is not told of step after step
         return sent
 

@@ -213,7 +213,7 @@ class RequestOrchestrator:
                 receipt=receipt,
             )
         )
-        await self.ports.settled()
+        await self.ports.wait_durable()
         return Outcome(turn_id=self.turn_id, stop_reason=stop, usage=usage, error=error, receipt=receipt)
 
     async def _receipt(self) -> Receipt:

@@ -158,7 +158,7 @@ class Permission:
         registry = self._turn.registry
         if registry.get(call_id).status is not CallStatus.AWAITING_APPROVAL:
             registry.move(call_id, CallStatus.AWAITING_APPROVAL)
-        await self._ports.settled()
+        await self._ports.wait_written()
         call = registry.get(call_id)
         return Question(
             approval_id=self._ports.new_id("apr"),

@@ -159,20 +159,20 @@ class Ports(Protocol):
         ...
 
     async def taken_up(self, turn_id: str) -> None:
-        """the prompt has been emitted; it is written when the turn's records are next `saved`"""
+        """the prompt has been emitted; it is written after the next `wait_written`"""
         ...
 
     def emit(self, record: Record) -> None: ...
-    async def saved(self) -> None:
-        """what was emitted has been written, but for states"""
+    async def wait_written(self) -> None:
+        """what was emitted has been written and shown: it survives the end of the process"""
         ...
 
-    async def settled(self) -> None:
-        """what was emitted has been written and told"""
+    async def wait_durable(self) -> None:
+        """what was emitted has been written and shown, and survives a power cut"""
         ...
 
-    async def shown(self) -> None:
-        """what was emitted has been told, if that can be soon"""
+    async def backpressure(self) -> None:
+        """called between the chunks of an answer: waits while too many wait to be written and shown"""
         ...
 
     async def room(self) -> None:

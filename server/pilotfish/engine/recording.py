@@ -90,7 +90,7 @@ class Recording:
         if not self._pieces.unrecorded:
             return
         self._pieces.unrecorded.clear()
-        await self._ports.settled()
+        await self._ports.wait_written()
         for record in partial_messages(self._turn_id, await self._ports.left_over(), (), (), self._clock()):
             self._ports.history.append(message_from_json(record.message))
             self._emit(record)

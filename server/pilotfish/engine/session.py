@@ -54,7 +54,7 @@ class LiveSession:
         )
         self.ports = SessionPorts(self)
         self.emit = self.conversation.emit
-        self.settled = self.conversation.settled
+        self.wait_written = self.conversation.wait_written
         self._opening = asyncio.Lock()
         self._told_unsaved = False
         self._told_setup = (row.model, row.mode)
@@ -91,7 +91,7 @@ class LiveSession:
     async def speaking(self) -> AsyncGenerator[None]:
         """Nobody else writes to the session meanwhile, in any other process, and all that was written is read. Raises
         SessionBusy when another process runs a turn in it."""
-        hold = await self.world.ledger.hold(self.row.id, patience=LOOK_SECONDS)
+        lease = await self.world.ledger.lease(self.row.id, patience=LOOK_SECONDS)
         try:
             await self.open()
             if (self.row.model, self.row.mode) != self._told_setup:  # another process has changed them
@@ -99,9 +99,9 @@ class LiveSession:
             yield
         finally:
             try:
-                await self.settled()
+                await self.wait_written()
             finally:
-                hold.release()
+                lease.release()
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncGenerator[None]:
@@ -217,7 +217,7 @@ class LiveSession:
             self._compacting.ask()
         await self.line.aclose(self._cut_short)
         async with self._held:
-            await self.settled()
+            await self.wait_written()
         await self.workspace.aclose()
 
     def _cut_short(self) -> None:

@@ -46,9 +46,9 @@ class SessionPorts:
         self.one_by_one = world.one_by_one
         self.keep = world.ledger.put_blob
         self.emit = conversation.emit
-        self.saved = conversation.saved
-        self.settled = conversation.settled
-        self.shown = conversation.shown
+        self.wait_written = conversation.wait_written
+        self.wait_durable = conversation.wait_durable
+        self.backpressure = conversation.backpressure
         self.left_over = conversation.left_over
         self.audit = conversation.audit
 
@@ -78,11 +78,9 @@ class SessionPorts:
     async def taken_up(self, turn_id: str) -> None:
         """A prompt is on its way to the ledger, where it is before a model is asked. The first one gives the title."""
         session, world = self._session, self._world
-        # Before the disk is at work: whoever looks at a file then waits for the thread that syncs.
         self._warn_of_rules(turn_id)
-        await self._conversation.begun()
         if not session.row.title:
-            await self.saved()
+            await self.wait_written()
         for notice in world.store_notices():
             self._warn(turn_id, notice.message, notice.remedy, "storage")
         if not session.row.title:

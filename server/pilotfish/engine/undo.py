@@ -65,7 +65,7 @@ async def revert(
                 timestamp=session.world.clock(),
             )
         )
-        await session.settled()
+        await session.conversation.wait_durable()
     return Reverted(changes=tuple(done), refused=tuple(refused))
 
 

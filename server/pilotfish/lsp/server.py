@@ -202,7 +202,7 @@ class Server:
             sandbox=await live.sandbox_words() if live else None,
             running_turns=status.get("runningTurns", 0),
             pending_approvals=len(self._approvals.open()),
-            problems=self._world.problems,
+            problems=(*self._world.problems, *filter(None, (store.get("unsaved"),))),
         )
 
     async def _initialize_again(self, _: Call) -> None:

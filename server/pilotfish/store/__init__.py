@@ -1,1 +1,4 @@
-"""Sessions on disk: an append-only ledger and the catalog over it."""
+"""Sessions on disk: the ledger (records), the catalog (sessions) and the leases on sessions.
+
+`db` holds the SQLite side, `export` the formats a session is exported to and imported from.
+"""

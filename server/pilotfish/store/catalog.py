@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import orjson
 
 from pilotfish.errors import BadRequest
-from pilotfish.store.bodies import blobs_of
+from pilotfish.store.db.bodies import blobs_of
+from pilotfish.store.db.search import terms_of
+from pilotfish.store.db.tables import LAST_N, Tables
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import SessionRow, Snippet
-from pilotfish.store.search import terms_of
-from pilotfish.store.tables import LAST_N, Tables
 
 if TYPE_CHECKING:
-    from pilotfish.store.transfer import Luggage
+    from pilotfish.store.export.archive import SessionArchive
 
 __all__ = ["Catalog", "Listed", "SessionRow", "Snippet"]
 
@@ -97,13 +97,13 @@ class Catalog:
 
     async def delete(self, session_id: str) -> None:
         """Remove a session for good: its records, its words in the index, and payloads nobody else names. What is
-        freed is overwritten. `SessionBusy` when another process holds it."""
+        freed is overwritten. `SessionBusy` when another process has its lease."""
         await self.get(session_id)
-        hold = await self._ledger.hold(session_id)
+        lease = await self._ledger.lease(session_id)
         try:
             await self._ledger.delete(session_id)
         finally:
-            hold.release()
+            lease.release()
 
     async def fork(self, session_id: str, new_id: str, upto_n: int | None = None) -> SessionRow:
         """A new session with the records up to and including `upto_n`, or all of them. It has spent nothing yet."""
@@ -129,7 +129,7 @@ class Catalog:
     async def export_markdown(self, session_id: str) -> str:
         """The transcript as a document for people."""
         from pilotfish.core.fold import transcript
-        from pilotfish.store.markdown import to_markdown
+        from pilotfish.store.export.markdown import to_markdown
 
         def export(tables: Tables) -> str:
             entries = [*tables.history(session_id), *tables.unfinished(session_id)]
@@ -140,18 +140,18 @@ class Catalog:
 
     async def export_json(self, session_id: str) -> str:
         """The session whole, with its payloads, as `import_json` takes it."""
-        from pilotfish.store.transfer import Luggage, to_json
+        from pilotfish.store.export.archive import SessionArchive, to_json
 
         def export(tables: Tables) -> str:
             entries = tables.history(session_id)
             blobs = {hash_: tables.get_blob(hash_) for entry in entries for hash_ in blobs_of(entry.record)}
-            return to_json(Luggage(row=tables.get(session_id), entries=entries, blobs=blobs))
+            return to_json(SessionArchive(row=tables.get(session_id), entries=entries, blobs=blobs))
 
         return await self._ledger.read(export)
 
     async def import_json(self, text: str, new_id: str) -> SessionRow:
         """Bring in a session that `export_json` wrote, under a new id. `BadRequest` names what is wrong with it."""
-        from pilotfish.store.transfer import from_json
+        from pilotfish.store.export.archive import from_json
 
         return await self._bring_in(await asyncio.to_thread(from_json, text), new_id)
 
@@ -159,14 +159,14 @@ class Catalog:
         self, text: str, new_id: str, *, workspace: str | None = None, model: str = "", mode: str = "ask"
     ) -> SessionRow:
         """Bring in a `sessions/{id}.json` of the older format, under a new id."""
-        from pilotfish.store.legacy import from_legacy
+        from pilotfish.store.export.legacy import from_legacy
 
-        luggage = await asyncio.to_thread(from_legacy, text, workspace=workspace, model=model, mode=mode)
-        return await self._bring_in(luggage, new_id)
+        archive = await asyncio.to_thread(from_legacy, text, workspace=workspace, model=model, mode=mode)
+        return await self._bring_in(archive, new_id)
 
-    async def _bring_in(self, luggage: Luggage, new_id: str) -> SessionRow:
-        row = luggage.row._replace(id=new_id)
-        await self._ledger.write(lambda tables: tables.bring_in(row, luggage.entries, luggage.blobs))
+    async def _bring_in(self, archive: SessionArchive, new_id: str) -> SessionRow:
+        row = archive.row._replace(id=new_id)
+        await self._ledger.write(lambda tables: tables.bring_in(row, archive.entries, archive.blobs))
         return await self.get(new_id)
 
 

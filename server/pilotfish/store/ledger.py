@@ -1,19 +1,20 @@
 """The ledger: append-only records of all sessions, in one SQLite database.
 
 What is promised:
-- A record whose append is done is there after the end of the process, however it ends; see `opening.py` for what a
-  power cut may take.
+- A record whose append is done is *written*: it survives the end of the process, however it ends.
+- After `sync` everything that was written before is *durable*: it survives the end of the system and a power cut, as
+  far as the disk's fsync keeps its promise. Of what was only written, a power cut may take the last part, as a whole
+  from some point on. Neither leaves a torn record or a gap. Changes of the catalog and blobs are durable when done.
 - `n` and `seq` of a session grow by exactly one, over restarts and over the pruning of chunks; an append with other
   numbers is refused.
 - Chunks and states are kept until the message, the end of the call or the end of the turn that holds them is
-  appended; then they are dropped. They slow nothing down meanwhile.
-- The event loop never waits for a lock, and for a sync only when SQLite begins its log anew: those are a thread's. What
-  is small is written where it is said, while the disk is quick (`writer.py`).
+  appended; then they are dropped.
+- The event loop never waits for a lock, a write or a sync: one thread writes, another one reads.
 - One append costs the same however long the session is.
-- When the disk refuses, sessions go on in memory and are saved later where that is possible; `unsaved` says so. Until
-  then they are held: no other process writes in their place.
-- Several processes may use one database. A session that one process holds cannot be held by another; within the
-  process several may hold it.
+- When the disk refuses, sessions go on in memory and are saved later if possible; `unsaved` says so. Their leases are
+  kept until then, so that no other process writes in their place.
+- Several processes may use one database. A session that one process has leased cannot be leased by another; within the
+  process several may lease it.
 """
 
 from __future__ import annotations
@@ -24,35 +25,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pilotfish.core.messages import Category
-from pilotfish.core.records import Entry, Record, ToolCallRecord
+from pilotfish.core.records import Entry
 from pilotfish.errors import SessionBusy
-from pilotfish.store.blobs import hash_of
-from pilotfish.store.bodies import is_small
-from pilotfish.store.holds import Hold, Holds
-from pilotfish.store.opening import directory_of
-from pilotfish.store.reader import Reader
+from pilotfish.store.db.blobs import hash_of
+from pilotfish.store.db.database import directory_of
+from pilotfish.store.db.reader import Reader
+from pilotfish.store.db.sqlite_errors import DamagedDatabase
+from pilotfish.store.db.tables import Tables
+from pilotfish.store.db.writer import Writer
+from pilotfish.store.leases import Lease, SessionLeases
 from pilotfish.store.rows import Heads, Page, StoreNotice
-from pilotfish.store.tables import Tables
-from pilotfish.store.troubles import DamagedDatabase
-from pilotfish.store.writer import Writer
 
-__all__ = ["Heads", "Hold", "Ledger", "Page", "StoreNotice"]
+__all__ = ["Heads", "Lease", "Ledger", "Page", "StoreNotice"]
 
 T = TypeVar("T")
 
-SYNCED_TYPES: Final = frozenset(
-    {"turn_start", "steer", "turn_end", "approval", "file_change", "undo", "compaction", "session"}
-)
-"""what a person said or decided, what was changed, and how a turn ended: see `opening.py`"""
-
-CHANGING: Final = frozenset({Category.WRITE, Category.EXECUTE})
-
-MOST_SMALL: Final = 16
-"""records that are written at once"""
-
-HELD_AGAIN_SECONDS: Final = 0.01
-"""how often a hold that is waited for is tried"""
+LEASE_RETRY_SECONDS: Final = 0.01
+"""how often a lease that another process has is tried again"""
 
 
 class Ledger:
@@ -62,15 +51,16 @@ class Ledger:
         self.directory = directory
         self._writer = Writer(directory)
         self._reader = Reader(self._writer)
-        self._holds = Holds(directory / "holds", label, self._writer.has_unsaved)
-        self._writer.saved = self._holds.saved
+        # The directory's name is older than the class's: programs of all versions must exclude each other.
+        self._leases = SessionLeases(directory / "holds", label, self._writer.has_unsaved)
+        self._writer.on_saved = self._leases.release_unwanted
 
     @classmethod
     def open(cls, location: Path | str | None = None, *, label: str = "Pilotfish") -> Ledger:
         """The ledger at a `storage` setting; None is the user's state directory. `label` tells other processes who
-        holds a session.
+        has the lease of a session.
 
-        Returns at once: the database is opened behind it, and if that fails the ledger works in memory (`unsaved`).
+        Returns at once: the database is opened on the thread, and if that fails the ledger works in memory (`unsaved`).
         """
         return cls(directory_of(location), label)
 
@@ -81,42 +71,29 @@ class Ledger:
 
     @property
     def notices(self) -> tuple[StoreNotice, ...]:
-        """What the user should know of the store so far: a damaged database set aside, records refused later."""
+        """What the user should know about the store: a damaged database set aside, records refused later."""
         return self._writer.notices
 
     async def ready(self) -> None:
         """The database is open, or it is known why not (`unsaved`)."""
         await self._writer.read(_nothing)
 
-    def append(
-        self, session_id: str, entries: Sequence[Entry], written: Callable[[], None] = lambda: None
-    ) -> asyncio.Future[None]:
-        """Add records to a session. Done when they are committed; many appends share one commit. `written` is called
-        before that, when they survive the end of the process and a power cut may still take them.
+    def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
+        """Add records to a session. Done when they are written; many appends share one commit.
 
         `n` and `seq` must follow the session's heads, or the future fails with `StorageError` and nothing is added.
-        When the disk refuses, the records are kept in memory: the first append of the session that meets the trouble
+        When the disk refuses, the records are kept in memory: the first append of the session that meets the error
         fails with `StorageError`, later ones succeed, and `unsaved` is set until all of it is saved.
         """
-        return self._writer.append(
-            session_id,
-            lambda tables: tables.append(session_id, entries),
-            durable=any(_is_synced(entry.record) for entry in entries),
-            small=_are_small(entries),
-            written=written,
-        )
+        return self._writer.append(session_id, lambda tables: tables.append(session_id, entries))
 
-    def append_now(self, session_id: str, entries: Sequence[Entry]) -> bool:
-        """Likewise, if that can be done without waiting for anybody. False: nothing was added."""
-        return (
-            _are_small(entries)
-            and not any(_is_synced(entry.record) for entry in entries)
-            and self._writer.append_now(session_id, lambda tables: tables.append(session_id, entries))
-        )
+    def sync(self, session_id: str) -> asyncio.Future[None]:
+        """Make everything that was written before this call durable. Fails like `append` when the disk refuses."""
+        return self._writer.sync(session_id)
 
     async def heads(self, session_id: str) -> Heads:
-        """Where the session's numbering stands."""
-        return await self._writer.read_now(lambda tables: tables.heads(session_id))
+        """The last numbers of the session."""
+        return await self._writer.read(lambda tables: tables.heads(session_id))
 
     async def history(self, session_id: str) -> list[Entry]:
         """Everything that is kept of a session, in order: no chunks, no states."""
@@ -140,48 +117,41 @@ class Ledger:
     async def get_blob(self, hash_: str) -> bytes:
         return await self.read(lambda tables: tables.get_blob(hash_))
 
-    async def hold(self, session_id: str, *, patience: float = 0.0) -> Hold:
-        """Take the session for this process: only its holder may write to it. `SessionBusy` names which other process
-        has it, after so many seconds of `patience`. Ends when all who took it release it, with `aclose`, or with the
-        process."""
+    async def lease(self, session_id: str, *, patience: float = 0.0) -> Lease:
+        """Lease the session for this process: only a process with the lease may write to it. `SessionBusy` names the
+        process that has it, after `patience` seconds. The lease ends when all who took it release it, with `aclose`,
+        or with the process."""
         until = time.monotonic() + patience
         while True:
+            taking = asyncio.ensure_future(asyncio.to_thread(self._leases.take, session_id))
             try:
-                return await self._take(session_id)
+                return await asyncio.shield(taking)
             except SessionBusy:
                 if time.monotonic() >= until:
                     raise
-            await asyncio.sleep(HELD_AGAIN_SECONDS)
-
-    async def _take(self, session_id: str) -> Hold:
-        if not self._writer.quick:
-            taking = asyncio.ensure_future(asyncio.to_thread(self._holds.take, session_id))
-            try:
-                return await asyncio.shield(taking)
             except asyncio.CancelledError:
-                taking.add_done_callback(_let_go)
+                taking.add_done_callback(_release)
                 raise
-        with self._writer.quick.measured():
-            return self._holds.take(session_id)
+            await asyncio.sleep(LEASE_RETRY_SECONDS)
 
-    def holds(self, session_id: str) -> bool:
-        """Whether this ledger holds the session."""
-        return self._holds.has(session_id)
+    def has_lease(self, session_id: str) -> bool:
+        """Whether this ledger has the lease of the session."""
+        return self._leases.has(session_id)
 
     async def check(self) -> None:
-        """Look through the whole database. What is damaged is mended as far as it can be, and `notices` says so."""
+        """Check the whole database. Damage is repaired as far as possible, and reported in `notices`."""
         await self._writer.read(_check)
 
     async def aclose(self) -> None:
-        """Write what is queued, release the holds, close the database."""
+        """Write what is queued, release the leases, close the database."""
         await self._reader.aclose()
         await self._writer.aclose()
-        self._holds.release_all()
+        self._leases.release_all()
 
     # For the catalog
 
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
-        """Do something in a transaction, after all that was given before."""
+        """Do something in a transaction, after all that was queued before. Done when it is durable."""
         return self._writer.write(work)
 
     async def delete(self, session_id: str) -> None:
@@ -199,18 +169,8 @@ class Ledger:
         return await self._writer.read(work)
 
 
-def _are_small(entries: Sequence[Entry]) -> bool:
-    return len(entries) <= MOST_SMALL and all(is_small(entry.record) for entry in entries)
-
-
-def _is_synced(record: Record) -> bool:
-    if isinstance(record, ToolCallRecord):
-        return record.call.category in CHANGING
-    return record.type in SYNCED_TYPES
-
-
-def _let_go(taken: asyncio.Future[Hold]) -> None:
-    """Nobody wants it any more."""
+def _release(taken: asyncio.Future[Lease]) -> None:
+    """The caller was cancelled meanwhile."""
     if not taken.cancelled() and taken.exception() is None:
         taken.result().release()
 

@@ -1,4 +1,4 @@
-"""What SQLite and the system report, in words a user can act on."""
+"""Maps SQLite and OS errors to `StorageError` with a message the user can act on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ log = logging.getLogger(__name__)
 
 class DamagedDatabase(Exception):
     """The file is not a database, or its pages contradict each other."""
+
+
+class DatabaseGone(StorageError):
+    """The open database file is not the one at its path any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The session database was deleted or replaced while Pilotfish was running.",
+            remedy="Sessions you go on with are saved into a new database at the same place. Others are lost if the "
+            "file was deleted: restore it from a backup with Pilotfish closed.",
+        )
 
 
 _PRIMARY_CODE: Final = 0xFF
@@ -82,7 +93,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def trouble_of(error: BaseException) -> StorageError | None:
-    """The disk trouble behind an error. None: it is not the disk; the statement or the program is wrong."""
+    """The error of the disk behind an error. None if it is not the disk: the statement or the program is wrong."""
     match error:
         case StorageError():
             return error
@@ -95,8 +106,8 @@ def trouble_of(error: BaseException) -> StorageError | None:
     return StorageError(words[0], remedy=words[1]) if words else None
 
 
-def words_of(error: BaseException) -> StorageError:
-    """Whatever it is, in words. What nobody expected is in the log."""
+def storage_error(error: BaseException) -> StorageError:
+    """The `StorageError` for any error. An unexpected one is logged."""
     if is_damage(error):
         return damage()
     trouble = trouble_of(error)

@@ -9,34 +9,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
 from pilotfish.core.records import (
-    ApprovalRecord,
-    ChunkRecord,
     FileChangeRecord,
     MessageRecord,
     NoticeRecord,
     Record,
-    StateRecord,
     ToolCallRecord,
-    TurnEndRecord,
-    TurnStartRecord,
-    UsageRecord,
     record_from_json,
     record_to_json,
 )
-from pilotfish.store.blobs import hash_of
+from pilotfish.store.db.blobs import hash_of
 
 MIN_TAKEN_OUT: Final = 8_192
 """characters of a string that is stored apart"""
-
-MOST_AT_ONCE: Final = 2_000
-"""characters of words that are searched for and may be written on the event loop"""
 
 LOST: Final = "[This text was lost with a damaged database.]"
 
@@ -83,49 +74,6 @@ def decode(n: int, type_: str, body: str, fetch: Callable[[str], bytes | None]) 
             timestamp=0.0,
             remedy="It is still in the database. A newer Pilotfish may read it.",
         )
-
-
-def is_small(record: Record) -> bool:
-    """Whether it is a short row, and few words for the search: no string to be stored apart, no file that is named."""
-    match record:
-        case TurnStartRecord(prompt=prompt):
-            return _room(prompt, MOST_AT_ONCE) > 0
-        case TurnEndRecord(error=error, receipt=receipt):
-            return error is None and (receipt is None or not receipt.changed_files)
-        case ApprovalRecord(feedback=feedback):
-            return _room(feedback, MOST_AT_ONCE) > 0
-        case ChunkRecord(text=text):
-            return len(text) < MIN_TAKEN_OUT
-        case StateRecord() | UsageRecord():
-            return True
-        case ToolCallRecord(call=call):
-            said = (call.args, call.raw_args, call.diff, call.error, call.result and call.result.text)
-            return _room(said, MIN_TAKEN_OUT) > 0
-        case MessageRecord(content="", message=message):
-            return _room(message, MIN_TAKEN_OUT) > 0
-        case MessageRecord(content=content, message=message, binary_content=()):
-            # Pieces of it may be there, which are dropped now: few, if it is short.
-            return len(content) < MOST_AT_ONCE and _room(message, MIN_TAKEN_OUT) > 0
-        case _:
-            return False
-
-
-def _room(value: Any, room: int) -> int:
-    """What is left of so many characters; not looked through any further than they reach."""
-    match value:
-        case str():
-            return room - len(value)
-        case Mapping():
-            inside = cast("Mapping[str, Any]", value).values()
-        case list() | tuple():
-            inside = cast("Sequence[Any]", value)
-        case _:
-            return room - 8
-    for item in inside:
-        if room <= 0:
-            break
-        room = _room(item, room)
-    return room
 
 
 def blobs_of(record: Record) -> tuple[str, ...]:

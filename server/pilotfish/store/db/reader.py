@@ -1,4 +1,4 @@
-"""The reader: a second thread and connection, so that a search or an export does not hold up a turn's records."""
+"""The reader: a second thread and connection, so that a search or an export does not delay a turn's records."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pilotfish.store.jobs import Job, look
-from pilotfish.store.lane import Lane
-from pilotfish.store.tables import Tables
-from pilotfish.store.troubles import DamagedDatabase, is_damage, trouble_of
-from pilotfish.store.writer import Writer
+from pilotfish.store.db.sqlite_errors import DamagedDatabase, is_damage, trouble_of
+from pilotfish.store.db.tables import Tables
+from pilotfish.store.db.worker import Job, WorkerThread, read
+from pilotfish.store.db.writer import Writer
 
 T = TypeVar("T")
 
@@ -23,16 +22,16 @@ class Reader:
         self._writer = writer
         self._tables: Tables | None = None
         self._generation = 0
-        self._lane = Lane("pilotfish-store-reader", self)
+        self._thread = WorkerThread("pilotfish-store-reader", self)
 
     def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
-        """Raises `DamagedDatabase` when the writer has to look after it."""
-        return self._lane.put(Job(work))
+        """Raises `DamagedDatabase` if the writer has to repair the database."""
+        return self._thread.put(Job(work))
 
     async def aclose(self) -> None:
-        await self._lane.aclose()
+        await self._thread.aclose()
 
-    # What follows runs on the thread.
+    # Everything below runs on the thread.
 
     def start(self) -> None: ...
 
@@ -41,13 +40,13 @@ class Reader:
             self._tables.db.close()
             self._tables = None
 
-    def pause(self) -> float | None:
+    def idle_timeout(self) -> float | None:
         return None
 
-    def serve(self, batch: Sequence[Job]) -> None:
+    def handle(self, batch: Sequence[Job]) -> None:
         for job in batch:
             try:
-                look(job, self._current())
+                read(job, self._current())
             except (sqlite3.Error, OSError) as error:
                 self.stop()
                 job.error = DamagedDatabase() if is_damage(error) else trouble_of(error) or error
@@ -56,5 +55,5 @@ class Reader:
         if self._tables is None or self._generation != self._writer.generation:
             self.stop()
             self._generation = self._writer.generation
-            self._tables = Tables(self._writer.site.open_reader())
+            self._tables = Tables(self._writer.file.open_reader())
         return self._tables

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from pilotfish.core.records import Entry, Usage, record_from_json, record_to_json
 from pilotfish.errors import BadRequest
-from pilotfish.store.blobs import hash_of
+from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.rows import SessionRow
 
 FORMAT: Final = "pilotfish-session"
@@ -29,7 +29,7 @@ MAX_COUNT: Final = 1 << 53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Luggage:
+class SessionArchive:
     """A session on its way between two places."""
 
     row: SessionRow
@@ -83,8 +83,8 @@ class _File(_Head):
 M = TypeVar("M", bound=BaseModel)
 
 
-def to_json(luggage: Luggage) -> str:
-    row = luggage.row
+def to_json(archive: SessionArchive) -> str:
+    row = archive.row
     file = {
         "format": FORMAT,
         "version": VERSION,
@@ -101,14 +101,14 @@ def to_json(luggage: Luggage) -> str:
         },
         "records": [
             {"n": entry.n, "seq": entry.seq, "record": orjson.Fragment(record_to_json(entry.record))}
-            for entry in luggage.entries
+            for entry in archive.entries
         ],
-        "blobs": {hash_: base64.b64encode(data).decode() for hash_, data in luggage.blobs.items()},
+        "blobs": {hash_: base64.b64encode(data).decode() for hash_, data in archive.blobs.items()},
     }
     return orjson.dumps(file, option=orjson.OPT_INDENT_2).decode()
 
 
-def from_json(text: str) -> Luggage:
+def from_json(text: str) -> SessionArchive:
     """Read what `to_json` wrote. `BadRequest` names the place that is wrong."""
     head = _parse(_Head, text)
     if head.format != FORMAT:
@@ -120,7 +120,7 @@ def from_json(text: str) -> Luggage:
         )
     file = _parse(_File, text)
     session = file.session
-    return Luggage(
+    return SessionArchive(
         row=SessionRow(
             id=session.id,
             title=session.title,

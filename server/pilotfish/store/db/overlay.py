@@ -1,7 +1,7 @@
-"""Tables in memory, over tables on disk that cannot be written.
+"""Tables in memory on top of tables on disk that cannot be written at the moment.
 
-While the disk refuses, sessions go on here: a session that is written to is taken over with its row and numbering,
-and reading joins what lies beneath with what came since.
+While the disk refuses writes, sessions go on here: the row and the head of a session are copied when it is first
+written to, and reading joins the records on disk with those in memory.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from pilotfish.core.records import Entry
 from pilotfish.errors import StorageError, UnknownSession
+from pilotfish.store.db.heads import SessionHead, unknown
+from pilotfish.store.db.schema import migrate
+from pilotfish.store.db.tables import LAST_N, Tables
 from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
-from pilotfish.store.schema import migrate
-from pilotfish.store.standings import Standing, unknown
-from pilotfish.store.tables import LAST_N, Tables
 
 
-class SpareTables(Tables):
+class MemoryOverlay(Tables):
     """`beneath` is None when the disk cannot even be read."""
 
     def __init__(self, beneath: Tables | None) -> None:
@@ -26,35 +26,35 @@ class SpareTables(Tables):
         super().__init__(db)
         self.beneath = beneath
 
-    def look(self) -> None:
-        super().look()
+    def begin_read(self) -> None:
+        super().begin_read()
         if self.beneath is not None:
-            self.beneath.look()
+            self.beneath.begin_read()
 
-    def end_look(self) -> None:
-        super().end_look()
+    def end_read(self) -> None:
+        super().end_read()
         if self.beneath is not None:
-            self.beneath.end_look()
+            self.beneath.end_read()
 
-    def standing(self, session_id: str) -> Standing:
-        self._take_over(session_id)
-        return super().standing(session_id)
+    def head(self, session_id: str) -> SessionHead:
+        self._copy_head(session_id)
+        return super().head(session_id)
 
     def heads(self, session_id: str) -> Heads:
-        return super().heads(session_id) if self._has(session_id) else self._below(session_id).heads(session_id)
+        return super().heads(session_id) if self.has(session_id) else self._below(session_id).heads(session_id)
 
     def each_kept(self, session_id: str) -> Iterator[Entry]:
         if self._is_below(session_id):
             yield from self._below(session_id).each_kept(session_id)
-        if self._has(session_id):
+        if self.has(session_id):
             yield from super().each_kept(session_id)
 
     def unfinished(self, session_id: str) -> list[Entry]:
         earlier = self._below(session_id).unfinished(session_id) if self._is_below(session_id) else []
-        return [*earlier, *(super().unfinished(session_id) if self._has(session_id) else ())]
+        return [*earlier, *(super().unfinished(session_id) if self.has(session_id) else ())]
 
     def page(self, session_id: str, before_n: int | None, limit: int) -> Page:
-        if not self._has(session_id):
+        if not self.has(session_id):
             return self._below(session_id).page(session_id, before_n, limit)
         recent = super().page(session_id, before_n, limit)
         if recent.has_more or not self._is_below(session_id):
@@ -75,14 +75,14 @@ class SpareTables(Tables):
         super().create(row)
 
     def get(self, session_id: str) -> SessionRow:
-        return super().get(session_id) if self._has(session_id) else self._below(session_id).get(session_id)
+        return super().get(session_id) if self.has(session_id) else self._below(session_id).get(session_id)
 
     def newest(
         self, workspace: str | None, terms: list[str], before: tuple[float, str] | None, limit: int
     ) -> list[SessionRow]:
         rows = {row.id: row for row in self.beneath.newest(workspace, terms, before, limit)} if self.beneath else {}
         for session_id in rows:
-            if self._has(session_id):
+            if self.has(session_id):
                 rows[session_id] = super().get(session_id)
         # One that was written to since is newer now, and may belong to an earlier page.
         rows = {id_: row for id_, row in rows.items() if before is None or (row.updated_at, id_) < before}
@@ -90,7 +90,7 @@ class SpareTables(Tables):
         return sorted(rows.values(), key=lambda row: (row.updated_at, row.id), reverse=True)[:limit]
 
     def snippet(self, session_id: str, terms: list[str]) -> Snippet | None:
-        found = super().snippet(session_id, terms) if self._has(session_id) else None
+        found = super().snippet(session_id, terms) if self.has(session_id) else None
         if found is None and self._is_below(session_id):
             return self._below(session_id).snippet(session_id, terms)
         return found
@@ -104,9 +104,6 @@ class SpareTables(Tables):
         if self._is_below(session_id):
             raise _not_now("forked")
         super().fork(session_id, row, upto_n)
-
-    def _has(self, session_id: str) -> bool:
-        return self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is not None
 
     def _is_below(self, session_id: str) -> bool:
         try:
@@ -122,9 +119,9 @@ class SpareTables(Tables):
             raise unknown(session_id)
         return self.beneath
 
-    def _take_over(self, session_id: str) -> None:
+    def _copy_head(self, session_id: str) -> None:
         """Copy the row of a session on disk, with its heads: its next records follow them."""
-        if self._has(session_id):
+        if self.has(session_id):
             return
         below = self._below(session_id)
         heads = below.heads(session_id)

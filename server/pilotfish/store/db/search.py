@@ -17,12 +17,6 @@ MAX_INDEXED_CHARS: Final = 200_000
 
 SNIPPET_WORDS: Final = 16
 
-MERGED_PAGES: Final = 64
-"""index pages merged in one transaction: a few milliseconds"""
-
-CRISIS: Final = 1000
-"""pieces of an index that FTS5 merges by itself, all at once: more than there are when the thread gets to merge"""
-
 SCRUBBED_PAGES: Final = 400
 """index pages rewritten in one transaction while deleted text is scrubbed: a few milliseconds"""
 
@@ -39,35 +33,16 @@ class Index:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self.scattered = 0
-        """texts that were added since the last merge: each may be a piece of its own"""
-        self.left = 0
-        """texts that others may have left like that; they count with the first that is added here"""
 
-    def merge_by_hand(self) -> None:
-        """FTS5 merges the pieces of its index in the middle of an insert, now and then for as long as fifty inserts
-        take otherwise. From now on it does so when it is told to (`merge`)."""
-        wanted = {"automerge": 0, "crisismerge": CRISIS}
+    def restore_merging(self) -> None:
+        """Have FTS5 merge its segments by itself again: earlier versions of this program had switched that off."""
         for table in ("texts", "titles"):
             found = dict(self._db.execute(f"SELECT k, v FROM {table}_config"))  # noqa: S608 -- names of our own
-            for name, value in wanted.items():
-                if found.get(name) != value:
-                    self._db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (name, value))  # noqa: S608 -- likewise
-
-    def merge(self) -> bool:
-        """Merge some of the pieces. False: there is nothing left to merge."""
-        before = self._db.total_changes
-        for table in ("texts", "titles"):
-            self._db.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', ?)", (MERGED_PAGES,))  # noqa: S608 -- likewise
-        # FTS5's own word for "nothing left to merge": fewer than two changes, of each.
-        more = self._db.total_changes - before > 2
-        if not more:
-            self.scattered = 0
-        return more
+            for name, default in (("automerge", 4), ("crisismerge", 16)):
+                if found.get(name, default) != default:
+                    self._db.execute(f"INSERT INTO {table} ({table}, rank) VALUES (?, ?)", (name, default))  # noqa: S608 -- names of our own
 
     def add_text(self, key: int, n: int, text: str) -> None:
-        self.scattered += 1 + self.left
-        self.left = 0
         self._db.execute(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)", ((key << 32) + n, searchable(text[:MAX_INDEXED_CHARS]))
         )
@@ -92,7 +67,7 @@ class Index:
         self._db.execute("INSERT INTO titles (titles) VALUES ('optimize')")
         before = self._db.total_changes
         self._db.execute("INSERT INTO texts (texts, rank) VALUES ('merge', ?)", (-SCRUBBED_PAGES,))
-        # FTS5's own word for "nothing left to merge": fewer than two changes.
+        # FTS5 reports that nothing is left to merge by fewer than two changes.
         return self._db.total_changes - before >= 2
 
     def check(self) -> None:

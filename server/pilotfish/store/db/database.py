@@ -1,13 +1,4 @@
-"""Where the database lies, how it is opened, and what happens to a damaged one.
-
-What survives. The journal is a write-ahead log, and every commit is handed to the system before it is acknowledged:
-all of it survives the end of the process, however it ends. A commit that holds what a person said or decided, what is
-about to change or has changed something, or the end of a turn, is synced to the disk as well (`synchronous = FULL`),
-and everything before it with it: that survives the end of the system and a power cut too, as far as fsync keeps its
-word (macOS's reaches the drive, not always the platter). Whether SQLite syncs the log with the commit or we do behind
-it (`Site.sync`) is the same. What the agent says and reads in between is not synced
-(`NORMAL`): a power cut may take the last of it, of running turns only, as a whole from some point on. Neither leaves
-a torn record or a gap.
+"""The database file: where it is, how it is opened, and what happens to a damaged one.
 
 A damaged database is never overwritten: it is moved into a directory of its own beside the new one, and what SQLite
 can still read of it is copied over. That needs the file for oneself: every ledger keeps a shared lock on
@@ -27,11 +18,11 @@ from urllib.parse import unquote
 from urllib.request import url2pathname
 
 from pilotfish.errors import StorageError
+from pilotfish.store.db.schema import VERSION, migrate, refuse_newer, version_of
+from pilotfish.store.db.search import Index
+from pilotfish.store.db.sqlite_errors import DamagedDatabase, DatabaseGone, is_damage
 from pilotfish.store.locks import lock_alone, lock_shared, make_private, open_lock_file
 from pilotfish.store.rows import StoreNotice
-from pilotfish.store.schema import VERSION, migrate, refuse_newer, version_of
-from pilotfish.store.search import Index
-from pilotfish.store.troubles import DamagedDatabase, is_damage
 
 DATABASE: Final = "sessions.db"
 LOCK: Final = "sessions.lock"
@@ -87,22 +78,20 @@ def _directory_of_url(url: str) -> Path:
     return path
 
 
-class Site:
-    """The directory of a database, and this process's presence in it."""
+class DatabaseFile:
+    """The file of a database in its directory, and this process's presence there."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / DATABASE
-        self.has_log = False
-        """whether there is a log to be synced: not where memory cannot be shared (some network disks)"""
         self._presence: int | None = None
-        self._log: int | None = None
+        self._opened: os.stat_result | None = None
+        """the file that `open` has opened"""
 
     def open(self) -> tuple[sqlite3.Connection, list[StoreNotice]]:
         """The database, made when there is none, at this program's version; private to the user. A damaged one has
         been set aside, and the notices say so."""
         self._enter()
-        self.leave_log()
         notices: list[StoreNotice] = []
         if (self.directory / SALVAGED).exists():
             # A program was killed after it had salvaged, and before it had put the copy in its place.
@@ -114,6 +103,7 @@ class Site:
                 raise
             notices.append(self._alone(self._salvage))
             db = self._connect()
+        self._opened = self.path.stat()
         return db, notices
 
     def open_reader(self) -> sqlite3.Connection:
@@ -138,8 +128,8 @@ class Site:
                 db.close()
         return None
 
-    def suspect(self) -> None:
-        """Have the next opening look through the whole database."""
+    def mark_suspect(self) -> None:
+        """Have the next opening check the whole database."""
         with contextlib.suppress(OSError):
             (self.directory / SUSPECT).touch(mode=0o600)
 
@@ -154,25 +144,17 @@ class Site:
         else:
             (self.directory / UNSCRUBBED).touch(mode=0o600)
 
-    def sync(self) -> None:
-        """After this, what was committed without a sync is as safe as if it had been committed with one: its log is on
-        the disk. SQLite keeps the file as long as it is open."""
-        log = self._log
-        if log is None:
-            path = f"{os.path.realpath(self.path)}-wal"  # beside the file itself, as SQLite has it
-            log = os.open(path, os.O_RDWR)
-            self._log = log
-            _sync_directory(Path(path).parent)
-        os.fsync(log)
-
-    def leave_log(self) -> None:
-        """SQLite removes the log with the last connection, and Windows no file that somebody has open."""
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
+    def check_in_place(self) -> None:
+        """Raises `DatabaseGone` if the file that was opened is not the one at its path any more."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            found = None
+        if self._opened is not None and (found is None or not os.path.samestat(found, self._opened)):
+            self.leave()
+            raise DatabaseGone
 
     def leave(self) -> None:
-        self.leave_log()
         if self._presence is not None:
             os.close(self._presence)
             self._presence = None
@@ -193,14 +175,14 @@ class Site:
             refuse_newer(db)
             if db.execute("PRAGMA page_count").fetchone() == (0,):
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # a deleted session's room can be given back
-            self.has_log = _use_write_ahead_log(db)
+            _use_write_ahead_log(db)
             db.execute("PRAGMA secure_delete = ON")
             db.execute(f"PRAGMA journal_size_limit = {MAX_IDLE_LOG_BYTES}")
             migrate(db)
-            Index(db).merge_by_hand()
+            Index(db).restore_merging()
             suspect = self.directory / SUSPECT
             if suspect.exists():
-                _mend(db)
+                _repair(db)
                 suspect.unlink()
         except BaseException:
             db.close()
@@ -226,7 +208,7 @@ class Site:
 
     def _salvage(self) -> StoreNotice:
         """Copy what can be read into a new database. From its last line on, the copy counts."""
-        from pilotfish.store.salvage import salvage
+        from pilotfish.store.db.salvage import salvage
 
         copy = self.directory / f"{SALVAGED}.new"
         for leftover in _files_of(copy):
@@ -271,7 +253,6 @@ def _connection(path: Path) -> sqlite3.Connection:
         timeout=BUSY_SECONDS,
         isolation_level=None,
         cached_statements=256,
-        check_same_thread=False,  # a lane sees to it that one uses it at a time
     )
     try:
         db.execute("PRAGMA cache_size = -512")  # KiB: records are written once and seldom read
@@ -282,31 +263,22 @@ def _connection(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _use_write_ahead_log(db: sqlite3.Connection) -> bool:
-    """Whether SQLite does. Two processes that open a new database at once get in each other's way here without the busy
-    timeout helping."""
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Two processes that open a new database at once get in each other's way here, and the busy timeout does not help.
+    On a file system without shared memory (some network disks) SQLite keeps its rollback journal, which is slower."""
     for attempt in range(50):
         try:
-            return db.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+            db.execute("PRAGMA journal_mode = WAL").fetchone()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or attempt == 49:
                 raise
             time.sleep(0.02)
-    return False
+        else:
+            return
 
 
-def _sync_directory(directory: Path) -> None:
-    """That there is such a file. Not every system can say so, and SQLite does not insist either."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _mend(db: sqlite3.Connection) -> None:
-    """Look through a suspect database. A search index alone can be made anew; other damage is raised."""
+def _repair(db: sqlite3.Connection) -> None:
+    """Check a suspect database. A search index alone can be rebuilt; other damage is raised."""
     if db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise DamagedDatabase
     index = Index(db)

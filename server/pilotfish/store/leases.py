@@ -1,8 +1,7 @@
-"""Holding a session: one process at a time may write to it, and in that process as many as want to.
+"""Leases on sessions: one process at a time may write to a session, and any number of callers inside it.
 
-A hold is a lock on a file, so it ends with the last `release` or with the process. The file's text names the holder.
-The file stays for the next time, until the ledger is closed: to remove it can take longer than all else at the end of
-a turn.
+A lease is a lock on a file, so it ends with the last `release` or with the process. The file's text names the owner.
+The file is removed when the ledger is closed, not at the end of each turn: removing can take long.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from pilotfish.errors import SessionBusy
 from pilotfish.store.locks import lock_alone, make_private, open_lock_file
 
 NO_FILE: Final = -1
-"""held in this process only: there is no directory to lock in"""
+"""leased in this process only: there is no directory to lock in"""
 
 REMOVING_SECONDS: Final = 0.2
-"""for the files that are left at the end; a file that stays does no harm"""
+"""for the files that are left when the ledger is closed; a file that stays does no harm"""
 
 
-class Hold:
-    """A session held by this process. `release` may be called twice."""
+class Lease:
+    """A session leased by this process. `release` may be called twice."""
 
     __slots__ = ("_release", "session_id")
 
@@ -46,33 +45,33 @@ class Hold:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Lock:
     fd: int
     """the open lock file"""
-    holders: int = 1
+    leases: int = 1
 
 
-class Holds:
-    """The holds of one ledger. `label` says to others which program this is. A session of which something is `unsaved`
-    stays held when all have released it: what another process wrote meanwhile would take the place of that."""
+class SessionLeases:
+    """The leases of one ledger. `label` tells other processes which program this is. A session with `unsaved` records
+    stays locked when all have released it: another process would write records with their numbers."""
 
     def __init__(self, directory: Path, label: str, unsaved: Callable[[str], bool] = lambda _: False) -> None:
         self._directory = directory
         self._label = label
         self._unsaved = unsaved
-        self._held: dict[str, _Held] = {}
+        self._locks: dict[str, _Lock] = {}
         self._left: dict[str, None] = {}
-        """sessions that were held: their files are still there"""
+        """sessions that were leased: their files are still there"""
         self._taking = threading.Lock()
-        """holds are taken on the event loop, or on a thread while the disk is slow: one at a time"""
+        """leases are taken on threads, one at a time"""
         self._counting = threading.Lock()
         """for moments only"""
 
     def has(self, session_id: str) -> bool:
-        return session_id in self._held
+        return session_id in self._locks
 
-    def take(self, session_id: str) -> Hold:
-        """Hold a session, or raise `SessionBusy` with which other process does."""
+    def take(self, session_id: str) -> Lease:
+        """Lease a session, or raise `SessionBusy` that names the process that has it."""
         with self._taking:
             if not self._join(session_id):
                 try:
@@ -80,49 +79,49 @@ class Holds:
                 except OSError:
                     # The directory cannot be written, so no other process can store into the session either.
                     fd = NO_FILE
-                self._held[session_id] = _Held(fd)
-        return Hold(session_id, self._release)
+                self._locks[session_id] = _Lock(fd)
+        return Lease(session_id, self._release)
 
     def release_all(self) -> None:
-        for session_id in list(self._held):
-            self._let_go(self._held.pop(session_id), session_id)
+        for session_id in list(self._locks):
+            self._unlock(self._locks.pop(session_id), session_id)
         until = time.monotonic() + REMOVING_SECONDS
         while self._left and time.monotonic() < until:
             _remove(self._path(self._left.popitem()[0]))
 
     def _join(self, session_id: str) -> bool:
-        """One more holder of what this process holds."""
+        """One more lease of a session that this process has locked."""
         with self._counting:
-            held = self._held.get(session_id)
-            if held is not None:
-                held.holders += 1
-        return held is not None
+            lock = self._locks.get(session_id)
+            if lock is not None:
+                lock.leases += 1
+        return lock is not None
 
     def _release(self, session_id: str) -> None:
         with self._counting:
-            held = self._held.get(session_id)
-            if held is None:
+            lock = self._locks.get(session_id)
+            if lock is None:
                 return
-            held.holders -= 1
-        self._let_go_if_unwanted(session_id)
+            lock.leases -= 1
+        self._unlock_if_unwanted(session_id)
 
-    def saved(self) -> None:
-        """Nothing is unsaved any more. Called on the thread that saved it."""
-        for session_id in list(self._held):
-            self._let_go_if_unwanted(session_id)
+    def release_unwanted(self) -> None:
+        """Unlock what was released while it was unsaved. Called on the writer's thread."""
+        for session_id in list(self._locks):
+            self._unlock_if_unwanted(session_id)
 
-    def _let_go_if_unwanted(self, session_id: str) -> None:
+    def _unlock_if_unwanted(self, session_id: str) -> None:
         with self._counting:
-            held = self._held.get(session_id)
-            if held is None or held.holders or self._unsaved(session_id):
+            lock = self._locks.get(session_id)
+            if lock is None or lock.leases or self._unsaved(session_id):
                 return
-            del self._held[session_id]
-        self._let_go(held, session_id)
+            del self._locks[session_id]
+        self._unlock(lock, session_id)
 
-    def _let_go(self, held: _Held, session_id: str) -> None:
-        if held.fd != NO_FILE:
+    def _unlock(self, lock: _Lock, session_id: str) -> None:
+        if lock.fd != NO_FILE:
             self._left[session_id] = None
-            os.close(held.fd)
+            os.close(lock.fd)
 
     def _lock(self, path: Path) -> int:
         while True:
@@ -140,15 +139,15 @@ class Holds:
             except BaseException:
                 os.close(fd)
                 raise
-            # The holder before us removed the file between our opening and our locking it.
+            # The owner before us removed the file between our opening and our locking it.
             os.close(fd)
 
     def _sign(self, fd: int) -> None:
-        """Write who holds it. Where that is not possible (a full disk) it is locked all the same, by nobody known."""
-        said = orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label})
+        """Write who has the lease. If that is not possible (a full disk) it is locked all the same, without a name."""
+        owner = orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label})
         try:
             # Not emptied first: ext4 writes a file that was emptied to the disk when it is closed.
-            os.ftruncate(fd, os.write(fd, said))
+            os.ftruncate(fd, os.write(fd, owner))
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, 0)
@@ -165,15 +164,15 @@ def _file_of(session_id: str, directory: Path) -> Path:
 
 def _busy(path: Path) -> str:
     try:
-        holder = orjson.loads(path.read_bytes())
-        since = time.strftime("%H:%M", time.localtime(holder["since"]))
-        return f"The session is in use elsewhere: {holder['label']} (process {holder['pid']}, since {since})."
+        owner = orjson.loads(path.read_bytes())
+        since = time.strftime("%H:%M", time.localtime(owner["since"]))
+        return f"The session is in use elsewhere: {owner['label']} (process {owner['pid']}, since {since})."
     except (OSError, ValueError, KeyError, TypeError):
         return "The session is in use by another Pilotfish."
 
 
 def _remove(path: Path) -> None:
-    """Remove the file of a session that nobody holds by now. Windows removes no open file, so there it stays."""
+    """Remove the file of a session that nobody has leased. Windows removes no open file, so it stays there."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDWR)
         try:

@@ -1,7 +1,7 @@
-"""The rows of one database: sessions and their records.
+"""The tables of one database: sessions and their records.
 
-Everything here runs on a thread of the store. Writes happen inside a transaction that the writer opens and commits;
-`begin` and `commit` are where a group of appends costs one row update a session.
+Everything here runs on a thread of the store. Writes happen inside a transaction that `worker.commit` opens; a batch of
+appends updates a session's row once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from pilotfish.core.records import (
     UsageRecord,
 )
 from pilotfish.errors import BadRequest, MovedOn
-from pilotfish.store.blobs import Blobs, missing_blob
-from pilotfish.store.bodies import Body, blobs_of, decode, encode, encode_whole
+from pilotfish.store.db.blobs import Blobs, missing_blob
+from pilotfish.store.db.bodies import Body, blobs_of, decode, encode, encode_whole
+from pilotfish.store.db.heads import SessionHead, SessionHeads, unknown
+from pilotfish.store.db.schema import VERSION
+from pilotfish.store.db.search import Index, condition_of
+from pilotfish.store.db.sqlite_errors import DamagedDatabase
 from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
-from pilotfish.store.search import Index, condition_of
-from pilotfish.store.standings import Standing, Standings, unknown
 from pilotfish.store.titles import title_of
-from pilotfish.store.troubles import DamagedDatabase
 
 LAST_N: Final = 1 << 62
 
@@ -50,7 +51,7 @@ class Tables:
         self.db = db
         self.blobs = Blobs(db)
         self.index = Index(db)
-        self._standings = Standings(db)
+        self._heads = SessionHeads(db)
         self._pins: Counter[str] | None = None
 
     # Transactions
@@ -58,22 +59,22 @@ class Tables:
     def begin(self) -> None:
         self._pins = self.blobs.pins()
         self.db.execute("BEGIN IMMEDIATE")
-        self._standings.refresh()
+        self._heads.refresh()
 
     def commit(self) -> None:
-        self._standings.write()
+        self._heads.write()
         self.db.execute("COMMIT")
 
     def rollback(self) -> None:
-        self._standings.forget()
+        self._heads.forget()
         self.blobs.restore_pins(self._pins)
-        self.end_look()
+        self.end_read()
 
-    def look(self) -> None:
-        """See one state of the database until `end_look`, whatever other processes commit meanwhile."""
+    def begin_read(self) -> None:
+        """See one state of the database until `end_read`, whatever other processes commit meanwhile."""
         self.db.execute("BEGIN")
 
-    def end_look(self) -> None:
+    def end_read(self) -> None:
         if self.db.in_transaction:
             self.db.execute("ROLLBACK")
 
@@ -81,22 +82,22 @@ class Tables:
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> None:
         """Add records. Their numbers must follow the session's heads."""
-        standing = self.standing(session_id)
-        n, seq = standing.n, standing.seq
+        head = self.head(session_id)
+        n, seq = head.n, head.seq
         for entry in entries:
             n += 1
             if entry.seq is not None:
                 seq += 1
             if entry.n != n or (entry.seq is not None and entry.seq != seq):
-                raise MovedOn(standing.n, standing.seq)
+                raise MovedOn(head.n, head.seq)
             record = entry.record
             if isinstance(record, ChunkRecord | StateRecord):
-                self._insert_chunk(standing.key, entry, record)
+                self._insert_chunk(head.key, entry, record)
             else:
-                self.insert_record(standing.key, entry, encode(record))
-                standing.dirty = True
-                self._follow(standing, entry.n, record)
-        standing.n, standing.seq = n, seq
+                self.insert_record(head.key, entry, encode(record))
+                head.dirty = True
+                self._follow(head, entry.n, record)
+        head.n, head.seq = n, seq
 
     def insert_record(self, key: int, entry: Entry, body: Body) -> None:
         """Add one record that is kept, with its payloads and its words."""
@@ -118,9 +119,9 @@ class Tables:
             self.index.add_text(key, n, clean(message.content))
 
     def heads(self, session_id: str) -> Heads:
-        self._standings.refresh()
-        standing = self._standings.of(clean(session_id))
-        return Heads(standing.n, standing.seq, standing.audit_hash)
+        self._heads.refresh()
+        head = self._heads.of(clean(session_id))
+        return Heads(head.n, head.seq, head.audit_hash)
 
     def history(self, session_id: str) -> list[Entry]:
         return list(self.each_kept(session_id))
@@ -193,7 +194,7 @@ class Tables:
     # Sessions
 
     def create(self, row: SessionRow) -> None:
-        if self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (row.id,)).fetchone():
+        if self.has(row.id):
             raise BadRequest(f"There is a session {row.id} already.", field="id")
         row = row._replace(title=clean(row.title))
         cursor = self.db.execute(
@@ -237,25 +238,25 @@ class Tables:
 
     def rename(self, session_id: str, title: str) -> None:
         """A person names the session; no later prompt or model does."""
-        standing = self.standing(session_id)
-        self._set_title(standing, title)
-        self.db.execute("UPDATE sessions SET named = 1 WHERE key = ?", (standing.key,))
+        head = self.head(session_id)
+        self._set_title(head, title)
+        self.db.execute("UPDATE sessions SET named = 1 WHERE key = ?", (head.key,))
 
     def improve_title(self, session_id: str, title: str) -> None:
         """A better title, unless a person has chosen one."""
-        standing = self.standing(session_id)
-        if self.db.execute("SELECT named FROM sessions WHERE key = ?", (standing.key,)).fetchone() == (0,):
-            self._set_title(standing, title)
+        head = self.head(session_id)
+        if self.db.execute("SELECT named FROM sessions WHERE key = ?", (head.key,)).fetchone() == (0,):
+            self._set_title(head, title)
 
     def configure(self, session_id: str, model: str | None, mode: str | None) -> None:
         self.db.execute(
             "UPDATE sessions SET model = coalesce(?, model), mode = coalesce(?, mode) WHERE key = ?",
-            (model, mode, self.standing(session_id).key),
+            (model, mode, self.head(session_id).key),
         )
 
     def delete(self, session_id: str) -> None:
         key = self.key_of(session_id)
-        self._standings.drop(clean(session_id))
+        self._heads.drop(clean(session_id))
         self.index.forget(key)
         self.blobs.forget(key)
         self.db.execute("DELETE FROM chunks WHERE session = ?", (key,))
@@ -286,6 +287,19 @@ class Tables:
             self.insert_record(key, entry, encode(entry.record))
         self.recount(key)
 
+    def copy_session(self, source: Tables, session_id: str) -> None:
+        """Copy a session from another database under its numbers, unless it is there or the source has none."""
+        if self.has(session_id) or not source.has(session_id):
+            return
+        entries, heads = source.history(session_id), source.heads(session_id)
+        blobs = {hash_: source.get_blob(hash_) for entry in entries for hash_ in blobs_of(entry.record)}
+        self.bring_in(source.get(session_id), entries, blobs)
+        head = self.head(session_id)
+        head.n, head.seq, head.audit_hash, head.dirty = heads.n, heads.seq, heads.audit_hash, True
+        for entry in source.unfinished(session_id):
+            if isinstance(entry.record, ChunkRecord | StateRecord):
+                self._insert_chunk(head.key, entry, entry.record)
+
     def recount(self, key: int) -> None:
         """Set a session's heads and turns from the records it holds."""
         self.db.execute(
@@ -302,8 +316,8 @@ class Tables:
             audit_hash = record.hash if isinstance(record, ApprovalRecord) else ""
             self.db.execute("UPDATE sessions SET audit_hash = ? WHERE key = ?", (audit_hash, key))
 
-    def give_back(self) -> bool:
-        """Give free pages at the end of the file back to the disk, outside of a transaction. False: enough is done."""
+    def shrink_file(self) -> bool:
+        """Return free pages at the end of the file to the disk, outside of a transaction. False if none is left."""
         [(free,)] = self.db.execute("PRAGMA freelist_count").fetchall()
         if free <= SPARE_PAGES:
             return False
@@ -312,8 +326,12 @@ class Tables:
         [(left,)] = self.db.execute("PRAGMA freelist_count").fetchall()
         return SPARE_PAGES < left < free
 
+    def write_header(self) -> None:
+        """Write a page without changing anything. (SQLite skips an UPDATE that changes nothing, but not this.)"""
+        self.db.execute(f"PRAGMA user_version = {VERSION}")
+
     def check(self) -> None:
-        """Look through everything; raises when something is damaged."""
+        """Check the whole database; raises if something is damaged."""
         if self.db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
             raise DamagedDatabase
         self.index.check()
@@ -327,28 +345,28 @@ class Tables:
             (key, entry.n, entry.seq, record.type, clean(item), encode_whole(record)),
         )
 
-    def _follow(self, standing: Standing, n: int, record: Record) -> None:
+    def _follow(self, head: SessionHead, n: int, record: Record) -> None:
         """Keep what must be known without reading the record, and drop the chunks that it makes superfluous."""
         match record:
             case TurnStartRecord():
-                standing.turns += 1
-                standing.updated_at = record.timestamp
-                if not standing.title:
-                    self._set_title(standing, title_of(record.prompt))
+                head.turns += 1
+                head.updated_at = record.timestamp
+                if not head.title:
+                    self._set_title(head, title_of(record.prompt))
             case MessageRecord():
-                standing.updated_at = record.timestamp
+                head.updated_at = record.timestamp
                 # Items of a message are named `{message_id}.{i}`; "/" follows "." in ASCII.
-                self._drop_chunks(standing.key, f"{record.message_id}.", f"{record.message_id}/")
+                self._drop_chunks(head.key, f"{record.message_id}.", f"{record.message_id}/")
             case ToolCallRecord(call=call) if call.status in FINAL_STATUSES:
-                self._drop_chunks(standing.key, call.id, f"{call.id}\0")
+                self._drop_chunks(head.key, call.id, f"{call.id}\0")
             case ApprovalRecord():
-                standing.audit_hash = record.hash
+                head.audit_hash = record.hash
             case UsageRecord(turn_id=""):
-                standing.usage += record.usage  # a request between turns: no end of a turn counts it
+                head.usage += record.usage  # a request between turns: no end of a turn counts it
             case TurnEndRecord():
-                standing.usage += record.usage
-                standing.updated_at = record.timestamp
-                self.db.execute("DELETE FROM chunks WHERE session = ? AND n < ?", (standing.key, n))
+                head.usage += record.usage
+                head.updated_at = record.timestamp
+                self.db.execute("DELETE FROM chunks WHERE session = ? AND n < ?", (head.key, n))
             case _:
                 pass
 
@@ -358,16 +376,19 @@ class Tables:
             (key, clean(first), clean(beyond)),
         )
 
-    def _set_title(self, standing: Standing, title: str) -> None:
+    def _set_title(self, head: SessionHead, title: str) -> None:
         title = clean(title)
-        if title != standing.title:
-            standing.title = title
-            self.db.execute("UPDATE sessions SET title = ? WHERE key = ?", (title, standing.key))
-            self.index.set_title(standing.key, title)
+        if title != head.title:
+            head.title = title
+            self.db.execute("UPDATE sessions SET title = ? WHERE key = ?", (title, head.key))
+            self.index.set_title(head.key, title)
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         n, seq, type_, body = row
         return Entry(n, seq, decode(n, type_, body, self.blobs.get))
+
+    def has(self, session_id: str) -> bool:
+        return self.db.execute("SELECT 1 FROM sessions WHERE id = ?", (clean(session_id),)).fetchone() is not None
 
     def key_of(self, session_id: str) -> int:
         row = self.db.execute("SELECT key FROM sessions WHERE id = ?", (clean(session_id),)).fetchone()
@@ -376,8 +397,8 @@ class Tables:
         key: int = row[0]
         return key
 
-    def standing(self, session_id: str) -> Standing:
-        return self._standings.of(clean(session_id))
+    def head(self, session_id: str) -> SessionHead:
+        return self._heads.of(clean(session_id))
 
 
 SELECT_SESSIONS: Final = (

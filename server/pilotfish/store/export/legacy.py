@@ -47,10 +47,10 @@ from pilotfish.core.records import (
     Usage,
 )
 from pilotfish.errors import BadRequest
-from pilotfish.store.blobs import hash_of
+from pilotfish.store.db.blobs import hash_of
+from pilotfish.store.export.archive import SessionArchive
 from pilotfish.store.rows import SessionRow
 from pilotfish.store.titles import title_of
-from pilotfish.store.transfer import Luggage
 
 Time = FiniteFloat | datetime | None
 
@@ -89,7 +89,7 @@ class _File(BaseModel):
     )
 
 
-def from_legacy(text: str, *, workspace: str | None, model: str, mode: str) -> Luggage:
+def from_legacy(text: str, *, workspace: str | None, model: str, mode: str) -> SessionArchive:
     """Read a session of the older format. Every prompt becomes a turn; nothing that was said is left out."""
     try:
         file = _File.model_validate_json(text)
@@ -102,7 +102,7 @@ def from_legacy(text: str, *, workspace: str | None, model: str, mode: str) -> L
     for raw in file.records:
         story.take(raw)
     story.end_turn()
-    return Luggage(
+    return SessionArchive(
         row=SessionRow(
             id=file.id,
             title=file.title or story.title,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pilotfish.core.records import Entry, MessageRecord, TurnStartRecord
-from pilotfish.store.blobs import hash_of
-from pilotfish.store.bodies import blobs_of, decode, taken_out_of
-from pilotfish.store.schema import migrate
-from pilotfish.store.tables import Tables, clean
+from pilotfish.store.db.blobs import hash_of
+from pilotfish.store.db.bodies import blobs_of, decode, taken_out_of
+from pilotfish.store.db.schema import migrate
+from pilotfish.store.db.tables import Tables, clean
 from pilotfish.store.titles import title_of
 
 MAX_FAILURES: Final = 50_000

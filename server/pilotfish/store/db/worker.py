@@ -1,0 +1,206 @@
+"""A thread that runs database jobs in the order they were queued and reports back to the event loop.
+
+Jobs that are queued while the thread is busy are taken together as one batch, and `commit` writes a batch in one
+transaction: a burst costs one commit, and a single job waits for nobody. One wake-up of the event loop reports a whole
+batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol
+
+from pilotfish.errors import PilotfishError, StorageError
+from pilotfish.store.db.sqlite_errors import is_damage, trouble_of
+from pilotfish.store.db.tables import Tables
+
+MAX_BATCH: Final = 512
+"""jobs in one batch: other processes wait while it is written"""
+
+log = logging.getLogger(__name__)
+
+
+class Job:
+    """Work on the tables, and its result or error."""
+
+    __slots__ = ("durable", "error", "result", "session_id", "work", "writes")
+
+    def __init__(
+        self,
+        work: Callable[[Tables], Any],
+        *,
+        writes: bool = False,
+        durable: bool = False,
+        session_id: str | None = None,
+    ) -> None:
+        self.work = work
+        self.writes = writes
+        self.durable = durable
+        """whether it must survive a power cut once it is done"""
+        self.session_id = session_id
+        """the session that records are appended to"""
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def again(self) -> Job:
+        """The same work, not yet done."""
+        return Job(self.work, writes=self.writes, durable=self.durable, session_id=self.session_id)
+
+
+class JobHandler(Protocol):
+    """What a worker thread does with its jobs. All methods run on the thread."""
+
+    def start(self) -> None: ...
+
+    def handle(self, batch: Sequence[Job]) -> None:
+        """Run these jobs in order. The batch is empty when `idle_timeout` has passed."""
+        ...
+
+    def idle_timeout(self) -> float | None:
+        """How many seconds to wait for a job before `handle` is called without one; None waits for ever."""
+        ...
+
+    def stop(self) -> None: ...
+
+
+_Queued = tuple[Job, asyncio.Future[Any]]
+
+
+class WorkerThread:
+    def __init__(self, name: str, handler: JobHandler) -> None:
+        self._handler = handler
+        self._queue: SimpleQueue[_Queued | None] = SimpleQueue()
+        self._unanswered = 0
+        self._closed = False
+        # A daemon: a program that forgets to close its ledger can still end.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a queued job has not been reported yet."""
+        return self._unanswered > 0
+
+    def put(self, job: Job) -> asyncio.Future[Any]:
+        """Queue a job. It is run even if nobody awaits the future any more."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._closed:
+            future.set_exception(StorageError("The session store is closed.", remedy="Start Pilotfish again."))
+        else:
+            self._unanswered += 1
+            self._queue.put((job, future))
+        return future
+
+    async def aclose(self) -> None:
+        """Run what is queued, then end the thread."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        self._handler.start()
+        while (batch := self._take()) is not None:
+            try:
+                self._handler.handle([job for job, _ in batch])
+            except Exception as error:
+                log.exception("the store failed to run %d jobs", len(batch))
+                for job, _ in batch:
+                    job.error = job.error or error
+            self._report(batch)
+        self._handler.stop()
+
+    def _take(self) -> list[_Queued] | None:
+        """All queued jobs, at least one unless the idle timeout has passed. None if the thread is to end."""
+        batch: list[_Queued] = []
+        try:
+            item = self._queue.get(timeout=self._handler.idle_timeout())
+            while item is not None:
+                batch.append(item)
+                if len(batch) == MAX_BATCH:
+                    return batch
+                item = self._queue.get_nowait()
+        except Empty:
+            return batch
+        if not batch:
+            return None
+        self._queue.put(None)
+        return batch
+
+    def _report(self, batch: Sequence[_Queued]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Queued]] = {}
+        for job, future in batch:
+            by_loop.setdefault(future.get_loop(), []).append((job, future))
+        for loop, answers in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(self._resolve, answers)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                continue
+
+    def _resolve(self, answers: Sequence[_Queued]) -> None:
+        self._unanswered -= len(answers)
+        for job, future in answers:
+            if future.done():
+                continue
+            if job.error is not None:
+                future.set_exception(job.error)
+            else:
+                future.set_result(job.result)
+
+
+def commit(tables: Tables, jobs: Sequence[Job]) -> None:
+    """Run all jobs in one transaction. A job that fails through its own fault is rolled back alone, and the others are
+    run again without it. An error of the disk is raised: then nothing has been written."""
+    while todo := [job for job in jobs if job.error is None]:
+        try:
+            tables.begin()
+            for job in todo:
+                _run(job, tables)
+                if job.error is not None:
+                    break
+            else:
+                tables.commit()
+                return
+        except BaseException:
+            tables.rollback()
+            raise
+        tables.rollback()
+
+
+def read(job: Job, tables: Tables) -> None:
+    """Run one job that only reads. It sees one state of the database."""
+    tables.begin_read()
+    try:
+        _run(job, tables)
+    finally:
+        tables.end_read()
+
+
+def _run(job: Job, tables: Tables) -> None:
+    """Run one job. Its own fault is kept in it; an error of the disk is raised."""
+    try:
+        job.result = job.work(tables)
+    except PilotfishError as error:
+        job.error = error
+    except Exception as error:
+        if is_damage(error) or trouble_of(error) is not None:
+            raise
+        if _is_undecodable(error) and tables.db.text_factory is str:
+            # A flipped bit inside a text: SQLite does not notice it, Python does. The session must stay readable.
+            tables.db.text_factory = _lenient
+            _run(job, tables)
+        else:
+            job.error = error
+
+
+def _is_undecodable(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error)
+
+
+def _lenient(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
