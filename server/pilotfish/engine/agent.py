@@ -33,9 +33,9 @@ from pydantic_ai.tools import ToolDefinition
 
 from pilotfish.engine.mcp import foreign_tool
 from pilotfish.engine.orchestrator import RequestOrchestrator
-from pilotfish.engine.parameters import parameters
 from pilotfish.tools import BY_NAME, TOOLS
 from pilotfish.tools.tool import Tool as PilotfishTool
+from pilotfish.tools.tool import parameters
 
 pydantic_ai.BANNER_ENABLED = False  # a terminal, and a coding agent's pipe, show our words and nobody else's
 
@@ -142,4 +142,6 @@ def _tool(tool: PilotfishTool[Any]) -> Tool[RequestOrchestrator]:
     async def runs_in_hooks(**_: Any) -> str:
         raise AssertionError(f"{tool.name} runs in Hooks.wrap_tool_execute")
 
-    return Tool.from_schema(runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool))
+    return Tool.from_schema(
+        runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool.args)
+    )

@@ -50,9 +50,7 @@ from pydantic_ai.usage import RunUsage
 from pydantic_core import SchemaValidator, core_schema
 
 from pilotfish.engine.agent import OUTPUT_RETRIES, TOOL_RETRIES, definitions, hear
-from pilotfish.engine.http import holding, is_held
 from pilotfish.engine.lean_repair import Repair
-from pilotfish.engine.models import wants_lean
 from pilotfish.engine.observe import is_tracing
 from pilotfish.settings import Settings
 from pilotfish.tools import BY_NAME
@@ -66,7 +64,7 @@ FRAME = 0.016  # seconds: nobody sees words come faster than a screen shows them
 def fits(settings: Settings, model: Model[Any], history: Sequence[ModelMessage], toolsets: Sequence[object]) -> bool:
     """Whether a run can go this way."""
     return (
-        wants_lean(settings)
+        settings.lean
         and not toolsets
         and not is_tracing()
         and settings.fallback_model is None
@@ -163,10 +161,9 @@ class LeanRun:
 
     async def _stream(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         settings = self._model.settings
-        if not is_held(self._model):
-            await self._turn.may_send()
+        await self._turn.may_send()
         opened = self._model.request_stream(messages, settings and {**settings}, parameters, self._context)
-        with set_current_run_context(self._context), holding(self._turn.may_send):
+        with set_current_run_context(self._context):
             async with opened as stream:
                 counted = False
                 try:

@@ -12,9 +12,9 @@ from pydantic_ai.messages import AgentStreamEvent, FunctionToolCallEvent
 
 from pilotfish.core.secrets import mask
 from pilotfish.engine.models import failure
-from pilotfish.engine.parameters import parameters
 from pilotfish.errors import PilotfishError, ToolError
 from pilotfish.tools import BY_NAME
+from pilotfish.tools.tool import parameters
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -44,7 +44,7 @@ async def research(turn: RequestOrchestrator, question: str, progress: Callable[
                 _runner(name),
                 name=name,
                 description=tool.description,
-                json_schema=parameters(tool),
+                json_schema=parameters(tool.args),
                 takes_ctx=True,
             )
             for name, tool in BY_NAME.items()
