@@ -279,7 +279,11 @@ print([name for name in {absent!r} if name in sys.modules])
     ("prelude", "model", "message"),
     [
         ("del openai.RequestOptions", "openai-chat:m", "openai {version} cannot import name 'RequestOptions'"),
-        ("sys.modules['anthropic.types.beta'] = None", "anthropic:m", "anthropic {version} No module named 'anthropic.types.beta"),
+        (
+            "sys.modules['anthropic.types.beta'] = None",
+            "anthropic:m",
+            "anthropic {version} No module named 'anthropic.types.beta",
+        ),
         ("sys.modules['google.genai.client'] = None", "google:m", "google-genai {version} import of google.genai"),
         ("sys.meta_path.insert(0, Hidden())", "anthropic:m", "a package that is not installed: anthropic."),
     ],

@@ -64,7 +64,7 @@ class DeltaJoiner:
                 chunk, self._carriage_return = chunk[:-1], b"\r"
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         searched = max(len(self._partial) - 1, 0)
-        self._partial += chunk
+        self._partial.extend(chunk)
         end = self._partial.rfind(b"\n\n", searched)
         if end < 0:
             return

@@ -8,6 +8,7 @@ errors, streams and parsing stay the SDK's.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -19,9 +20,14 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 
 def send_bodies_unchanged(client: AsyncOpenAI) -> None:
-    """Replace the two resources of a client that requests go through."""
-    client.chat.completions = PlainCompletions(client)
-    client.responses = PlainResponses(client)
+    """Replace the two resources of a client that requests go through.
+
+    On the client that a provider of pydantic-ai has made, because each of them has its own address, headers and
+    authentication. The resources are cached properties, which can be assigned; the types of the SDK do not say it.
+    """
+    with contextlib.suppress(AttributeError):  # if that changes, bodies go the slow way
+        setattr(client.chat, "completions", PlainCompletions(client))  # noqa: B010  # see above: the types
+        setattr(client, "responses", PlainResponses(client))  # noqa: B010  # likewise
 
 
 class PlainCompletions(AsyncCompletions):
