@@ -69,7 +69,7 @@ chaos: $(READY)
 	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
 	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
-# What is written from server/pilotfish/protocol/wire.py, and from the tools, and committed.
+# What is written from server/pilotfish/protocol/wire.py and committed.
 generate: $(READY)
 	$(BIN)/python -m pilotfish.protocol.typescript
 	$(BIN)/python -m pilotfish.protocol.reference
