@@ -428,6 +428,15 @@ def test_a_joined_event_has_the_last_usage() -> None:
     assert [event["usageMetadata"]["candidatesTokenCount"] for event in events] == [2, 3, 6, 7]
 
 
+async def test_a_count_that_is_zero_later_is_not_joined_away() -> None:
+    data = written("google", say("a", "b", "c", "d", "e"))
+    first, second, *rest = data.split(b"\r\n\r\n")
+    first = first.replace(b'"promptTokenCount": 9', b'"promptTokenCount": 9, "thoughtsTokenCount": 7')
+    second = second.replace(b'"promptTokenCount": 9', b'"promptTokenCount": 9, "thoughtsTokenCount": 0')
+    usage = (await check_same("google", [b"\r\n\r\n".join([first, second, *rest])]))[1]
+    assert "'thoughts_tokens': 7" in usage
+
+
 def test_random_padding_does_not_keep_deltas_apart() -> None:
     (event,) = joined_events(chat_chunk("a", obfuscation="xyz") + chat_chunk("b", obfuscation="q"))
     assert event["choices"][0]["delta"]["content"] == "ab"

@@ -14,6 +14,7 @@ interrupted go the library's way.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -65,6 +66,7 @@ def fits(settings: Settings, model: Model[Any], history: Sequence[ModelMessage],
     """Whether a run can go this way."""
     return (
         settings.lean
+        and os.environ.get("PILOTFISH_LEAN") != "0"
         and not toolsets
         and not is_tracing()
         and settings.fallback_model is None
