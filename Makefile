@@ -7,7 +7,7 @@ MODULES := $(CLIENT)/node_modules/.package-lock.json
 FOREIGN := tests/e2e/node/node_modules/.package-lock.json
 NPM_INSTALL := npm ci --no-audit --no-fund --loglevel=error
 
-.PHONY: demo test lint types contracts test-python test-client e2e bench chaos generate vsix clean
+.PHONY: demo test lint types contracts test-python test-client canary e2e bench chaos generate vsix clean
 
 demo: $(READY)
 	$(BIN)/pilotfish demo
@@ -43,6 +43,17 @@ test-python: $(READY) $(FOREIGN)
 test-client: $(MODULES)
 	cd $(CLIENT) && npm run --silent check && npm test --silent
 
+# The tests against the newest releases of the libraries, upper bounds ignored: what will break, before users see it.
+CANARY := .canary
+CANARY_LIBRARIES := pydantic-ai-slim[openai,anthropic,google,mcp] openai anthropic google-genai httpx2 pydantic pygls
+canary:
+	rm -rf $(CANARY)
+	$(PYTHON) -m venv $(CANARY)
+	$(CANARY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(CANARY)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager $(CANARY_LIBRARIES)
+	-$(CANARY)/bin/python -m pip check
+	$(CANARY)/bin/pytest --numprocesses=2 --dist=loadfile tests/engine tests/chaos tests/lsp tests/test_private_names.py
+
 # The packaged extension in a real VS Code, driven by a browser. Installs Chromium with apt when it is missing.
 e2e: vsix
 	cd $(CLIENT) && npm run --silent e2e
@@ -58,12 +69,11 @@ chaos: $(READY)
 	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
 	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
-# Writes the committed files that are generated from server/pilotfish/protocol/wire and from the tools.
+# Writes the committed files that are generated from server/pilotfish/protocol/wire.
 generate: $(READY)
 	$(BIN)/python -m pilotfish.protocol.typescript
 	$(BIN)/python -m pilotfish.protocol.reference
 	$(BIN)/python -m pilotfish.lsp.capabilities
-	$(BIN)/python -m pilotfish.engine.parameters
 
 # The VS Code extension with the server's wheel inside.
 vsix: $(READY) $(MODULES)
@@ -72,4 +82,4 @@ vsix: $(READY) $(MODULES)
 	cd $(CLIENT) && npm run --silent package
 
 clean:
-	rm -rf .venv .e2e build dist $(CLIENT)/node_modules $(CLIENT)/dist $(CLIENT)/*.whl $(CLIENT)/*.vsix
+	rm -rf .venv $(CANARY) .e2e build dist $(CLIENT)/node_modules $(CLIENT)/dist $(CLIENT)/*.whl $(CLIENT)/*.vsix

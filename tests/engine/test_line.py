@@ -22,7 +22,6 @@ class Played:
     """A line whose turns end when they are told to, or are cut short."""
 
     ran: list[str] = field(default_factory=list[str])
-    idle: int = 0
     end: asyncio.Event = field(default_factory=asyncio.Event)
     cut: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
@@ -31,7 +30,7 @@ class Played:
 
     def __post_init__(self) -> None:
         self.go_on.set()
-        self.line = Line("line", self.run, self.ended, self.is_idle)
+        self.line = Line("line", self.run, self.ended)
 
     async def run(self, waiting: Waiting) -> Outcome:
         self.ran.append(waiting.prompt_id)
@@ -46,9 +45,6 @@ class Played:
 
     async def ended(self) -> None:
         await self.go_on.wait()
-
-    def is_idle(self) -> None:
-        self.idle += 1
 
     def submit(self, prompt_id: str) -> Waiting:
         waiting = Waiting(prompt_id, (), "queue", asyncio.get_running_loop().create_future())
@@ -65,7 +61,7 @@ async def test_prompts_run_one_after_the_other_in_their_order():
     waiting = [played.submit(name) for name in ("a", "b", "c")]
     assert await asyncio.gather(*(each.answer for each in waiting)) == [outcome("a"), outcome("b"), outcome("c")]
     await played.line.aclose(played.cut.set)
-    assert (played.ran, played.idle, played.line.busy) == (["a", "b", "c"], 1, False)
+    assert (played.ran, played.line.busy) == (["a", "b", "c"], False)
 
 
 async def test_a_stop_right_behind_a_prompt_stops_it_before_it_has_begun():
@@ -161,7 +157,7 @@ async def test_a_line_that_is_closed_answers_everyone():
     await asyncio.sleep(0)
     await asyncio.wait_for(played.line.aclose(played.cut.set), 30)
     assert (await first.answer, await second.answer) == (outcome("a", "cancelled"), WITHDRAWN)
-    assert (played.line.current, played.line.waiting, played.idle) == (None, [], 1)
+    assert (played.line.current, played.line.waiting) == (None, [])
 
 
 async def test_words_that_a_turn_has_read_are_answered_when_it_fails_too():

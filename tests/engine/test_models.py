@@ -7,8 +7,10 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tests.support.stock import KINDS, PROMPT, ask, spoken
 from pilotfish.engine import catalogue, models, providers
 from pilotfish.engine.demo_model import DemoModel
 from pilotfish.engine.failures import redact
-from pilotfish.engine.http import FIRST_BYTE_FACTOR, Watched, create_client
+from pilotfish.engine.http import FIRST_BYTE_FACTOR, ResponseBody, create_client
 from pilotfish.errors import FailureKind, TurnError
 from pilotfish.settings import Settings
 
@@ -38,7 +40,7 @@ async def clean(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     for known in providers.KNOWN:
         for variable in known.variables:
             monkeypatch.delenv(variable, raising=False)
-    for name in ("PILOTFISH_LEAN", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     for server in providers.LOCAL:
         monkeypatch.setenv(f"{server.prefix.upper()}_BASE_URL", "http://127.0.0.1:9/v1")
@@ -249,21 +251,6 @@ async def test_when_both_fail_the_firsts_failure_is_told() -> None:
     assert "is overloaded" in str(models.failure(caught.value))
 
 
-async def test_the_lean_path_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pilotfish.engine.lean_openai import LeanCompletions
-
-    async with serve() as provider:
-        assert isinstance(client_of(pointed("chat", provider)).chat.completions, LeanCompletions)
-        monkeypatch.setenv("PILOTFISH_LEAN", "0")
-        model = pointed("chat", provider)
-        assert not isinstance(client_of(model).chat.completions, LeanCompletions)
-
-
-def client_of(model: Model[Any]) -> Any:
-    assert model.provider is not None
-    return model.provider.client
-
-
 @pytest.mark.parametrize(
     ("model", "absent"),
     [
@@ -285,6 +272,54 @@ async def main():
 asyncio.run(main())
 print([name for name in {absent!r} if name in sys.modules])
 """
+    assert python(code) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("prelude", "model", "message"),
+    [
+        ("del openai.RequestOptions", "openai-chat:m", "openai {version} cannot import name 'RequestOptions'"),
+        (
+            "sys.modules['anthropic.types.beta'] = None",
+            "anthropic:m",
+            "anthropic {version} No module named 'anthropic.types.beta",
+        ),
+        ("sys.modules['google.genai.client'] = None", "google:m", "google-genai {version} import of google.genai"),
+        ("sys.meta_path.insert(0, Hidden())", "anthropic:m", "a package that is not installed: anthropic."),
+    ],
+)
+def test_a_package_that_cannot_be_imported_is_named_with_the_reason(prelude: str, model: str, message: str) -> None:
+    code = f"""
+import asyncio, importlib.metadata, sys
+import openai
+from pilotfish.engine import models
+from pilotfish.errors import TurnError
+from pilotfish.settings import Settings
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "anthropic":
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+if "Hidden" in {prelude!r}:
+    importlib.metadata.packages_distributions = lambda: {{}}
+{prelude}
+async def main():
+    try:
+        models.resolve({model!r}, Settings(model={model!r}), {{"openai": "k", "anthropic": "k", "google": "k"}})
+    except TurnError as error:
+        print(error.kind, error, error.remedy)
+asyncio.run(main())
+"""
+    package, _, reason = message.partition(" {version} ")
+    wanted = message
+    if reason:
+        wanted = f"the package {package}, and the installed version {version(package)} could not be loaded: {reason}"
+    said = python(code)
+    assert said.startswith(f"configuration The model {model} needs {wanted}")
+    assert "pip install" in said
+
+
+def python(code: str) -> str:
+    """What a new interpreter prints."""
     ran = subprocess.run(
         [sys.executable, "-c", code],
         text=True,
@@ -293,7 +328,7 @@ print([name for name in {absent!r} if name in sys.modules])
         env={"PATH": "/usr/bin", "PYDANTIC_AI_NO_BANNER": "1"},
         cwd=Path(__file__).parents[2],
     )
-    assert ran.stdout == "[]\n"
+    return ran.stdout
 
 
 # -- what is available -------------------------------------------------------------------------------------------
@@ -598,8 +633,7 @@ def test_long_words_of_a_provider_are_cut() -> None:
         ({"provider_name": "x", "state": "incomplete"}, True),
         ({"provider_name": "x", "state": "interrupted"}, False),
         ({}, False),
-        ({"finish_reason": "stop", "provider_name": "openai"}, True),
-        ({"finish_reason": "stop", "provider_name": "openai", "provider_details": {"finish_reason": "stop"}}, False),
+        ({"finish_reason": "stop", "provider_name": "openai"}, False),
         ({"finish_reason": "content_filter", "provider_name": "openai"}, False),
         ({"provider_name": "openai", "provider_details": {"finish_reason": "eos"}}, False),
         ({"provider_name": "openai", "provider_details": {"finish_reason": "in_progress"}}, True),
@@ -665,7 +699,7 @@ class Body(httpx2.AsyncByteStream):
 
 
 async def test_the_first_byte_may_take_longer_than_the_others() -> None:
-    chunks = aiter(Watched(Body(0.05 * (FIRST_BYTE_FACTOR - 2), 0.0, 30), 0.05))
+    chunks = aiter(ResponseBody(Body(0.05 * (FIRST_BYTE_FACTOR - 2), 0.01, 30), 0.05, None))
     assert [await anext(chunks), await anext(chunks)] == [b"x", b"x"]
     with pytest.raises(httpx2.ReadTimeout, match=r"no byte for 0\.05 seconds"):
         await anext(chunks)
@@ -673,15 +707,15 @@ async def test_the_first_byte_may_take_longer_than_the_others() -> None:
 
 async def test_time_that_the_reader_takes_does_not_count() -> None:
     got = 0
-    async for _ in Watched(Body(0, 0, 0), 0.02):
-        await asyncio.sleep(0.05)
-        got += 1
+    async for block in ResponseBody(Body(0, 0.04, 0.04), 0.03, None):
+        await asyncio.sleep(0.06)
+        got += len(block)
     assert got == 3
 
 
 async def test_a_cancel_from_outside_stays_a_cancel() -> None:
     async def read() -> None:
-        async for _ in Watched(Body(30), 30):
+        async for _ in ResponseBody(Body(30), 30, None):
             pass
 
     reading = asyncio.create_task(read())
@@ -691,24 +725,15 @@ async def test_a_cancel_from_outside_stays_a_cancel() -> None:
         await reading
 
 
-async def test_a_stall_that_meets_a_cancel_is_the_cancel() -> None:
-    watched = Watched(Body(0, 30), 0.03)
-
-    async def read() -> None:
-        async for _ in watched:
-            pass
-
-    reading = asyncio.create_task(read())
-    while not watched._stalled:
-        await asyncio.sleep(0)
-    reading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
+async def test_what_arrived_while_the_process_was_suspended_is_not_a_stall() -> None:
+    body = ResponseBody(Body(0.05), 0.1 / FIRST_BYTE_FACTOR, None)
+    asyncio.get_running_loop().call_later(0.01, time.sleep, 0.2)
+    assert [block async for block in body] == [b"x"]
 
 
 async def test_closing_reaches_the_connection_and_proxies_hold() -> None:
     body = Body()
-    await Watched(body, 1).aclose()
+    await ResponseBody(body, 1, None).aclose()
     assert body.closed
     client = create_client(1)
     assert client.trust_env

@@ -18,9 +18,9 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 
 from pilotfish.engine.mcp import foreign_tool
-from pilotfish.engine.parameters import parameters
 from pilotfish.tools import BY_NAME, TOOLS
 from pilotfish.tools.tool import Tool as PilotfishTool
+from pilotfish.tools.tool import parameters
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -89,5 +89,5 @@ def _tool(tool: PilotfishTool[Any]) -> Tool[RequestOrchestrator]:
         raise AssertionError(f"{tool.name} runs in Hooks.wrap_tool_execute")
 
     return Tool["RequestOrchestrator"].from_schema(
-        runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool)
+        runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool.args)
     )

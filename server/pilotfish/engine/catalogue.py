@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 from genai_prices.data_snapshot import get_snapshot
-from genai_prices.types import TieredPrices
-from pydantic_ai._genai_prices import lookup_context_window
+from genai_prices.types import ModelInfo, TieredPrices
 from pydantic_ai.models import known_model_names
 
 from pilotfish.engine.abilities import NOTHING, THE_ONE, told_beside, told_in
@@ -156,13 +155,24 @@ def _newest(name: str) -> tuple[float, str]:
 
 
 def _window(name: str) -> int | None:
-    """From the library's tables, which need no provider's SDK."""
-    prefix, _, model = name.rpartition(":")
-    return lookup_context_window(model, provider_name=prefix.removesuffix("-chat") or None)
+    known = _model_info(name)
+    return known.context_window if known else None
 
 
 def _price(name: str) -> Price | None:
-    """From the same tables: what the first tokens cost; long prompts may cost more."""
+    """What the first tokens cost; long prompts may cost more."""
+    known = _model_info(name)
+    if known is None:
+        return None
+    prices = known.get_prices(datetime.now(UTC))
+    each = [
+        price.base if isinstance(price, TieredPrices) else price for price in (prices.input_mtok, prices.output_mtok)
+    ]
+    return None if each[0] is None or each[1] is None else Price(float(each[0]), float(each[1]))
+
+
+def _model_info(name: str) -> ModelInfo | None:
+    """What genai-prices knows of a model: its tables need no provider's SDK."""
     prefix, _, model = name.rpartition(":")
     try:
         _, known = get_snapshot().find_provider_model(
@@ -170,11 +180,7 @@ def _price(name: str) -> Price | None:
         )
     except LookupError:
         return None
-    prices = known.get_prices(datetime.now(UTC))
-    each = [
-        price.base if isinstance(price, TieredPrices) else price for price in (prices.input_mtok, prices.output_mtok)
-    ]
-    return None if each[0] is None or each[1] is None else Price(float(each[0]), float(each[1]))
+    return known
 
 
 async def _local(settings: Settings, secrets: Mapping[str, str]) -> tuple[Available, ...]:

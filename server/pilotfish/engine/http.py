@@ -1,6 +1,4 @@
-"""The HTTP client that models talk through, with a watchdog on every answer.
-
-Nothing is sent before what `holding` names is done: a turn's records are written while the request is made.
+"""The HTTP client that models talk through: stalls are noticed, and deltas that arrived together are joined.
 
 A provider that stops sending is noticed: no byte for `stall` seconds ends the request with a read timeout, which
 `failures.py` calls `stalled`. Any byte counts, pings and comments too, so a slow answer that lives is never cut.
@@ -10,93 +8,41 @@ The first byte may take longer: reasoning models think before they speak, local 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator
 from functools import cache
-from typing import cast
-from urllib.request import getproxies
+from typing import Any, cast
 
 import httpx2
+import orjson
+
+from pilotfish.engine.delta_joiner import DeltaJoiner
 
 FIRST_BYTE_FACTOR = 4  # how much longer the first byte may take than any later one
 CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0
+FRAME = 0.016  # seconds: deltas are handed on at most this often, so that a fast model costs no more than a display
+LAST_LOOK = 0.05  # seconds to read what arrived while this process was suspended
+READ_AHEAD = 1_000_000  # bytes read before somebody wants them: then the provider has to wait
 
 
-_wait_for: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("wait_for", default=None)
+def create_client(stall: float, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """A client whose response bodies may pause for `stall` seconds. Proxies of the environment are respected."""
 
+    async def watch(response: httpx2.Response) -> None:
+        response.stream = ResponseBody(cast("httpx2.AsyncByteStream", response.stream), stall, _joiner_for(response))
+        await _correct_status(response)
 
-@contextmanager
-def holding(done: Callable[[], Awaitable[None]]) -> Generator[None]:
-    """Requests made here through a client of ours are sent when `done` is: see `is_held`."""
-    token = _wait_for.set(done)
-    try:
-        yield
-    finally:
-        _wait_for.reset(token)
-
-
-def is_held(model: object) -> bool:
-    """Whether a model talks through a client of ours, so that `holding` holds for it."""
-    client: object = getattr(getattr(model, "client", None), "_client", None)
-    return isinstance(client, Client)
-
-
-class Client(httpx2.AsyncClient):
-    """A client made here, whose answers may pause for `stall` seconds. `lean` is its transport, where that is ours."""
-
-    stall = 0.0
-    lean: httpx2.AsyncBaseTransport | None = None
-
-    async def stream_of(self, request: httpx2.Request) -> httpx2.Response:
-        """`send(request, stream=True)`. Of a transport of ours, without httpx2's five steps around it: there are no
-        redirects to follow, and no credentials but those in the headers."""
-        if self.lean is None or self.auth is not None or request.url.userinfo or self.is_closed:
-            return await self.send(request, stream=True)
-        await _hold(request)
-        response = await self.lean.handle_async_request(request)
-        response.request = request
-        response.stream = self._watched(response)
-        if "set-cookie" in response.headers:
-            self.cookies.extract_cookies(response)
-        return response
-
-    async def watch(self, response: httpx2.Response) -> None:
-        response.stream = self._watched(response)
-
-    def _watched(self, response: httpx2.Response) -> Watched:
-        return Watched(cast("httpx2.AsyncByteStream", response.stream), self.stall)
-
-
-async def _hold(_: httpx2.Request) -> None:
-    wait = _wait_for.get()
-    if wait is not None:
-        await wait()
-
-
-def create_client(stall: float, *, lean: bool = True) -> httpx2.AsyncClient:
-    """A client whose answers are watched. Proxies of the environment hold: then httpx2's own transport is used."""
-    patience = stall * FIRST_BYTE_FACTOR
-    transport = _lean_transport() if lean and not getproxies().keys() - {"no"} else None
-    client = Client(
-        timeout=httpx2.Timeout(connect=CONNECT_SECONDS, read=patience, write=WRITE_SECONDS, pool=CONNECT_SECONDS),
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(
+            connect=CONNECT_SECONDS, read=stall * FIRST_BYTE_FACTOR, write=WRITE_SECONDS, pool=CONNECT_SECONDS
+        ),
+        headers={"accept-encoding": "identity"},  # a compressed stream could not be joined
         verify=certificates(),
         transport=transport,
+        event_hooks={"response": [watch]},
     )
-    client.stall, client.lean = stall, transport
-    client.event_hooks["request"].append(_hold)
-    client.event_hooks["response"].append(client.watch)
-    return client
-
-
-def _lean_transport() -> httpx2.AsyncBaseTransport | None:
-    try:
-        from pilotfish.engine.lean_http import LeanTransport
-    except ImportError:  # no httptools for this Python
-        return None
-    return LeanTransport(certificates())
 
 
 @cache
@@ -105,76 +51,129 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class Watched(httpx2.AsyncByteStream):
-    """A body that must keep coming. Time the reader spends elsewhere does not count.
+def _joiner_for(response: httpx2.Response) -> DeltaJoiner | None:
+    is_event_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    return DeltaJoiner() if is_event_stream and "content-encoding" not in response.headers else None
 
-    One timer serves the whole body, and is set anew only when it fires: a timeout around every read would cost as much
-    as the read.
+
+async def _correct_status(response: httpx2.Response) -> None:
+    """Some servers send an error as JSON with status 200. The SDKs expect a stream there and would find it empty."""
+    if response.status_code != 200 or not response.headers.get("content-type", "").startswith("application/json"):
+        return
+    try:
+        body: Any = orjson.loads(await response.aread())
+    except orjson.JSONDecodeError:
+        return
+    if isinstance(body, dict) and cast("dict[str, Any]", body).get("error"):
+        response.status_code = 500
+
+
+class ResponseBody(httpx2.AsyncByteStream):
+    """A response body, read ahead by a task.
+
+    Everything that has arrived is handed on in one piece. Deltas wait until the end of the frame, the first ones of
+    an answer and all other events wait for nothing. A second iteration goes on where the first one stopped: OpenAI's
+    SDK drains the body that way, so that the connection can be used again.
     """
 
-    def __init__(self, body: httpx2.AsyncByteStream, stall: float) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, stall: float, joiner: DeltaJoiner | None) -> None:
         self._body = body
         self._stall = stall
-        self._limit = stall * FIRST_BYTE_FACTOR
-        self._reader: asyncio.Task[object] | None = None
-        self._since: float | None = None
-        """when the reader began to wait; None while it does something else"""
-        self._timer: asyncio.TimerHandle | None = None
-        self._stalled = False
+        self._patience = stall * FIRST_BYTE_FACTOR
+        self._joiner = joiner
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._reader: asyncio.Task[None] | None = None
+        self._arrived = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """something waits that is not a delta, or the body has ended"""
+        self._room = asyncio.Event()
+        self._ended = False
+        self._error: Exception | None = None
+        self._next_frame = 0.0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
-        chunks = aiter(self._body)
-        self._look_at(loop.time() + self._limit)
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read(), name="read a response")
         try:
-            while True:
-                self._reader, self._since = asyncio.current_task(), loop.time()
-                chunk = await anext(chunks)
-                self._since = None
-                if self._limit != self._stall:
-                    self._limit = self._stall
-                    self._look_at(loop.time() + self._limit)
-                yield chunk
-        except StopAsyncIteration:
-            pass
-        except asyncio.CancelledError as error:
-            if not self._stalled or self._reader is None or self._reader.uncancel() > 0:
-                raise
-            raise httpx2.ReadTimeout(f"no byte for {self._limit:g} seconds") from error
+            while not self._ended or self._size:
+                await self._wait_for_bytes()
+                await self._wait_for_frame()
+                if block := self._take():
+                    yield block
+            if self._joiner is not None and (rest := self._joiner.close()):
+                yield rest
+            if self._error is not None:
+                raise self._error
+            if self._joiner is not None and self._joiner.is_cut_off:
+                raise httpx2.RemoteProtocolError("the stream ended before the answer did")
         finally:
-            self._since = None
-            if self._timer is not None:
-                self._timer.cancel()
-
-    def _look_at(self, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(when, self._look)
-
-    def _look(self) -> None:
-        """Stop the reader when it has waited for too long; else look again when it could have."""
-        now = asyncio.get_running_loop().time()
-        since = self._since if self._since is not None else now
-        if now < since + self._limit:
-            self._look_at(since + self._limit)
-        elif self._reader is not None and _is_blocked(self._reader):
-            self._stalled = True
             self._reader.cancel()
-        else:
-            self._look_at(now + self._limit)
 
     async def aclose(self) -> None:
-        await self._body.aclose()
+        if self._reader is not None and not self._reader.done():
+            self._reader.cancel()
+        try:
+            if self._reader is not None:
+                await asyncio.wait((self._reader,))
+        finally:
+            await self._body.aclose()
 
+    async def _read(self) -> None:
+        try:
+            async for chunk in self._body:
+                self._add(chunk)
+                if self._size > READ_AHEAD:
+                    self._room.clear()
+                    await self._room.wait()
+        except Exception as error:  # raised where the body is iterated
+            self._error = error
+        finally:
+            self._ended = True
+            self._arrived.set()
+            self._urgent.set()
 
-def body_of(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """What a response brings, decoded. A body that nothing is to be done with comes without httpx2's wrappers."""
-    if isinstance(response.stream, Watched) and "content-encoding" not in response.headers:
-        return aiter(response.stream)
-    return response.aiter_bytes()
+    def _add(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        self._arrived.set()
+        if self._joiner is None:
+            self._chunks.append(chunk)
+            return
+        self._joiner.feed(chunk)
+        if not self._joiner.only_deltas:
+            self._urgent.set()
 
+    def _take(self) -> bytes:
+        self._arrived.clear()
+        if not self._ended:
+            self._urgent.clear()
+        self._size = 0
+        self._room.set()
+        if self._joiner is not None:
+            return self._joiner.take()
+        block = b"".join(self._chunks)
+        self._chunks.clear()
+        return block
 
-def _is_blocked(task: asyncio.Task[object]) -> bool:
-    """Whether a task waits for something that has not come: cancelling one about to run would hit its next wait."""
-    waits_for: asyncio.Future[object] | None = getattr(task, "_fut_waiter", None)
-    return waits_for is not None and not waits_for.done()
+    async def _wait_for_bytes(self) -> None:
+        """Raises ReadTimeout if nothing arrives in time. Time that the caller spends elsewhere does not count."""
+        if not self._arrived.is_set():
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._arrived.wait()
+            except TimeoutError:
+                await asyncio.sleep(LAST_LOOK)
+                if not self._arrived.is_set():
+                    raise httpx2.ReadTimeout(f"no byte for {self._patience:g} seconds") from None
+        self._patience = self._stall
+
+    async def _wait_for_frame(self) -> None:
+        """Let deltas gather. Anything else that arrives meanwhile ends the wait, and takes the deltas with it."""
+        if self._joiner is None or not self._joiner.only_deltas or self._ended:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._next_frame:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._next_frame):
+                    await self._urgent.wait()
+        self._next_frame = loop.time() + FRAME

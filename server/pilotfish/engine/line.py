@@ -39,14 +39,13 @@ class Waiting:
 
 
 class Line:
-    """`run` is one turn; `ended` comes after its answer, before the next; `idle` once nothing is left to run."""
+    """`run` is one turn; `ended` comes after its answer, before the next."""
 
     def __init__(
         self,
         name: str,
         run: Callable[[Waiting], Awaitable[Outcome]],
         ended: Callable[[], Awaitable[None]],
-        idle: Callable[[], None],
     ) -> None:
         self.waiting: list[Waiting] = []
         self.current: Waiting | None = None
@@ -56,7 +55,6 @@ class Line:
         self._name = name
         self._run = run
         self._ended = ended
-        self._idle = idle
         self._driver: asyncio.Task[None] | None = None
         self._taken = asyncio.Event()
         """set while a turn is current, and once the driver is gone"""
@@ -142,7 +140,6 @@ class Line:
         finally:
             self._driver = None
             self._taken.set()
-            self._idle()
 
     async def _one(self, waiting: Waiting) -> None:
         self.current = waiting

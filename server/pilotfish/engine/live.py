@@ -20,7 +20,7 @@ from pilotfish.core.policy import Rule
 from pilotfish.core.records import Receipt
 from pilotfish.engine import pages
 from pilotfish.engine.line import Waiting, WhenBusy
-from pilotfish.engine.memory import Leftovers, resident_bytes
+from pilotfish.engine.memory import resident_bytes
 from pilotfish.engine.ports import Answer, Face, Outcome, Question, Session
 from pilotfish.engine.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.surroundings import Surroundings
@@ -64,7 +64,6 @@ class Live(Surroundings):
         super().__init__(settings, ledger, face, roots=roots, trusted=trusted, clock=clock)
         self.started = clock()
         self._sessions: dict[str, LiveSession] = {}
-        self._left = Leftovers(lambda: self._running() > 0)
 
     async def aclose(self) -> None:
         """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
@@ -149,7 +148,6 @@ class Live(Surroundings):
             self._drop(session)
             lease.release()
         self.transcript_path(session_id).unlink(missing_ok=True)
-        self._left.of_session()
 
     def transcript_path(self, session_id: str) -> Path:
         """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
@@ -331,7 +329,7 @@ class Live(Surroundings):
             del self._sessions[session.row.id]
 
     def _made(self, row: SessionRow) -> LiveSession:
-        self._sessions[row.id] = session = LiveSession(self, row, idle=self._left.of_turn)
+        self._sessions[row.id] = session = LiveSession(self, row)
         return session
 
     def _running(self) -> int:

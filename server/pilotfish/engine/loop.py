@@ -89,6 +89,7 @@ class Loop:
                             async with node.stream(run.ctx) as events:  # phases 1 to 7
                                 async for event in events:
                                     turn.pieces.show(event)
+                                    await turn.ports.backpressure()
                         elif Agent.is_call_tools_node(node):
                             if not node.model_response.tool_calls:
                                 turn.steering.give(run)  # the run goes on with them instead of ending

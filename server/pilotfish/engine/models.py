@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
+import importlib.metadata
 import inspect
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from pydantic_ai.models import Model, infer_model, known_model_names
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
-from pilotfish.engine import lean_imports
 from pilotfish.engine.catalogue import Available, available, known_window
 from pilotfish.engine.failures import failure, redact
 from pilotfish.engine.http import create_client
@@ -37,14 +35,13 @@ from pilotfish.engine.providers import (
     key_for,
     split,
 )
-from pilotfish.engine.schemas import remember_prepared, remember_schemas
 from pilotfish.errors import TurnError
 from pilotfish.settings import Settings
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve", "wants_lean"]
+__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
 
 DEMO = "demo"
 NO_KEY = "api-key-not-set"  # what servers that need no key are sent: the SDK insists on one
@@ -56,13 +53,12 @@ class _Kept:
 
     def __init__(self) -> None:
         self.models: dict[tuple[object, ...], Model[Any]] = {}
-        self.clients: dict[tuple[float, bool], httpx2.AsyncClient] = {}
+        self.clients: dict[float, httpx2.AsyncClient] = {}
 
     def client(self, settings: Settings) -> httpx2.AsyncClient:
-        asked = settings.stall_timeout, wants_lean(settings)
-        if asked not in self.clients:
-            self.clients[asked] = create_client(settings.stall_timeout, lean=asked[1])
-        return self.clients[asked]
+        if settings.stall_timeout not in self.clients:
+            self.clients[settings.stall_timeout] = create_client(settings.stall_timeout)
+        return self.clients[settings.stall_timeout]
 
 
 _KEPT: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
@@ -97,13 +93,6 @@ def recognise(model: str, settings: Settings) -> None:
             return  # known, and its package is missing: the turn says which
 
 
-def load_types() -> None:
-    """Load the types that the end of an answer is compared with, where they were left for later. Blocking; done by
-    then if nobody calls it."""
-    if lean_imports.TYPES in sys.modules:
-        importlib.import_module(f"{lean_imports.TYPES}.responses.response")
-
-
 async def aclose() -> None:
     """Close every connection of this event loop's models. They may be resolved anew afterwards."""
     kept = _KEPT.pop(asyncio.get_running_loop(), None)
@@ -112,15 +101,15 @@ async def aclose() -> None:
 
 
 def broke_off(response: ModelResponse) -> bool:
-    """Whether a stream ended cleanly and yet before its end: no provider gives a whole answer without a reason."""
+    """Whether a stream ended without an error and without a finish reason: the answer is not complete.
+
+    A Chat stream that is cut off never gets here: `http.py` raises for it.
+    """
     if response.provider_name is None:
         return False  # a model in this process
     if (raw := (response.provider_details or {}).get("finish_reason")) and raw not in _NOT_YET:
         return False  # an end in the provider's own words, known to pydantic-ai or not
-    said = response.finish_reason
-    if said == "stop" and response.provider_name == "openai":
-        said = None  # pydantic-ai takes a missing reason of Chat Completions for "stop"
-    return said is None and response.state != "interrupted"
+    return response.finish_reason is None and response.state != "interrupted"
 
 
 _NOT_YET = ("in_progress", "queued")  # what Responses calls an answer that is still being made
@@ -145,33 +134,41 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
     base_url = _base_url(prefix, settings)
     try:
         if prefix in LOCAL_BY_PREFIX or not prefix or prefix == "openai-compatible":
-            built = _compatible(prefix, name, base_url, _key(prefix or "openai-compatible", secrets), settings, kept)
-        else:
-            built = infer_model(model, lambda kind: _provider(kind, base_url, settings, secrets, kept))
+            return _compatible(prefix, name, base_url, _key(prefix or "openai-compatible", secrets), settings, kept)
+        return _inferred(model, base_url, settings, secrets, kept)
     except TurnError:
         raise
     except ImportError as error:
-        raise _missing_package(model, prefix, error) from error
+        raise _cannot_import(model, prefix, error) from error
     except library.UserError as error:
         raise _not_configured(prefix, error) from error
-    remember_schemas(built)
-    if wants_lean(settings):
-        remember_prepared(built)
-    if _is_lean(settings):
-        _make_lean(built)
-    built._settings = model_settings(built, settings)  # noqa: SLF001  # infer_model takes no settings
-    return built
 
 
-def model_settings(model: Model[Any], settings: Settings) -> ModelSettings:
-    """What the user set, for this model. Anthropic caches only what it is told to."""
+def _inferred(
+    model: str, base_url: str | None, settings: Settings, secrets: Mapping[str, str], kept: _Kept
+) -> Model[Any]:
+    """The library's choice of model class for a model string, with our provider and the user's settings."""
+    providers: list[Provider[Any]] = []
+
+    def provide(kind: str) -> Provider[Any]:
+        providers.append(_provider(kind, base_url, settings, secrets, kept))
+        return providers[-1]
+
+    inferred = infer_model(model, provide)
+    # `infer_model` takes no settings, so the class it chose is made once more with them.
+    model_class: Any = type(inferred)
+    return model_class(inferred.model_name, provider=providers[-1], settings=model_settings(inferred.system, settings))
+
+
+def model_settings(system: str, settings: Settings) -> ModelSettings:
+    """What the user set, for models of this provider. Anthropic caches only what it is told to."""
     out = ModelSettings()
     thinks = settings.thinking not in (None, "off")
-    if settings.temperature is not None and not (thinks and model.system == "anthropic"):  # which refuses both
+    if settings.temperature is not None and not (thinks and system == "anthropic"):  # which refuses both
         out["temperature"] = settings.temperature
     if settings.thinking is not None:
         out["thinking"] = False if settings.thinking == "off" else settings.thinking
-    if model.system == "anthropic":
+    if system == "anthropic":
         out["cache"] = True
     return out
 
@@ -224,10 +221,13 @@ def _compatible(
             api_key=key or NO_KEY,
             http_client=kept.client(settings),
         )
-    _tune(provider, settings)
+    _tune(provider)
     window = known_window(f"{prefix}:{name}") if local else None
     return OpenAIChatModel(
-        name, provider=provider, profile=ModelProfile(context_window=window) if window is not None else None
+        name,
+        provider=provider,
+        profile=ModelProfile(context_window=window) if window is not None else None,
+        settings=model_settings(provider.name, settings),
     )
 
 
@@ -246,15 +246,15 @@ def _provider(
             remedy=f"Set {asks.variables[0]} in the environment, or run “Pilotfish: Set Key of a Provider”.",
             kind="authentication",
         )
-    ours = any(base.__name__ == "_OpenAISDKProvider" for base in known.__mro__) or kind in ("anthropic", "google")
+    takes = inspect.signature(known).parameters
+    ours = "openai_client" in takes or kind in ("anthropic", "google")
     given: dict[str, Any] = {
         "api_key": key or (NO_KEY if base_url is not None else None),
         "base_url": base_url,
         "http_client": kept.client(settings) if ours else None,
     }
-    takes = inspect.signature(known).parameters
     provider = known(**{name: value for name, value in given.items() if name in takes and value is not None})
-    _tune(provider, settings)
+    _tune(provider)
     return provider
 
 
@@ -270,47 +270,52 @@ def _key(kind: str, secrets: Mapping[str, str]) -> str | None:
     return key
 
 
-def _tune(provider: Provider[Any], settings: Settings) -> None:
-    """Retries are the turn's, with its own clock and its own notices; the lean path replaces the SDK's slow parts."""
+def _tune(provider: Provider[Any]) -> None:
+    """Retries are the turn's, with its own clock and its own notices; OpenAI's bodies are sent unchanged."""
     client: Any = provider.client
     if hasattr(client, "max_retries"):
         client.max_retries = 0
-    if _is_lean(settings):
-        from pilotfish.engine import lean_openai
+    if _is_openai(client):
+        from pilotfish.engine.openai_client import send_bodies_unchanged
 
-        lean_openai.install(client)
-
-
-def _make_lean(model: Model[Any]) -> None:
-    from pydantic_ai.models.openai import OpenAIResponsesModel
-
-    from pilotfish.engine import lean_history, lean_openai
-
-    lean_history.remember(model)
-    lean_openai.hasten(model)
-    if isinstance(model, OpenAIResponsesModel):
-        from pilotfish.engine import lean_responses
-
-        lean_responses.install(model.client)
+        send_bodies_unchanged(client)
 
 
-def _is_lean(settings: Settings) -> bool:
-    """Whether the lean path is wanted, and there is something to make lean."""
-    return "openai" in sys.modules and wants_lean(settings)
+def _is_openai(client: object) -> bool:
+    """Whether this is a client of OpenAI's SDK, which is not imported for any other provider."""
+    return any(base.__module__.partition(".")[0] == "openai" for base in type(client).__mro__)
 
 
-def wants_lean(_: Settings) -> bool:
-    """Whether the fast paths are on: off by the environment, for those who look for a fault."""
-    return os.environ.get("PILOTFISH_LEAN") != "0"
-
-
-def _missing_package(model: str, prefix: str, error: ImportError) -> TurnError:
-    package = error.name or prefix
+def _cannot_import(model: str, prefix: str, error: ImportError) -> TurnError:
+    """A package that is not there, or is there and cannot be used: then its version is what the user can change."""
+    cause = _first_cause(error)
+    package = _distribution_of(cause.name or prefix)
+    if package is None:
+        return TurnError(
+            f"The model {model} needs a package that is not installed: {(cause.name or prefix).partition('.')[0]}.",
+            remedy=f"Install it beside Pilotfish: pip install 'pydantic-ai-slim[{prefix}]'.",
+            kind="configuration",
+        )
     return TurnError(
-        f"The model {model} needs a package that is not installed: {package}.",
-        remedy=f"Install it beside Pilotfish: pip install 'pydantic-ai-slim[{prefix}]'.",
+        f"The model {model} needs the package {package}, and the installed version"
+        f" {importlib.metadata.version(package)} could not be loaded: {cause}.",
+        remedy="Install the versions that this Pilotfish was tested with: pip install --force-reinstall pilotfish.",
         kind="configuration",
     )
+
+
+def _first_cause(error: ImportError) -> ImportError:
+    """pydantic-ai replaces an import error by one that asks to install the package, whatever was wrong."""
+    while isinstance(error.__cause__, ImportError):
+        error = error.__cause__
+    return error
+
+
+def _distribution_of(module: str) -> str | None:
+    """The installed package that a module comes from. Several share the name space `google`."""
+    found = importlib.metadata.packages_distributions().get(module.partition(".")[0], [])
+    exact = "-".join(module.split(".")[:2])
+    return exact if exact in found else next(iter(found), None)
 
 
 def _not_configured(prefix: str, error: library.UserError) -> TurnError:
@@ -365,6 +370,5 @@ def _relevant(settings: Settings) -> tuple[object, ...]:
         settings.thinking,
         settings.temperature,
         settings.stall_timeout,
-        wants_lean(settings),
         *(os.environ.get(f"{prefix.upper()}_BASE_URL") for prefix in (*LOCAL_BY_PREFIX, "openai", "anthropic")),
     )

@@ -39,16 +39,14 @@ LOOK_SECONDS = 0.25  # for which another process may hold the session to look wh
 
 
 class LiveSession:
-    """`idle` is called when nothing is left to run."""
-
-    def __init__(self, world: Surroundings, row: SessionRow, idle: Callable[[], None]) -> None:
+    def __init__(self, world: Surroundings, row: SessionRow) -> None:
         self.world = world
         self.row = row
         self.workspace: Workspace = world.make_workspace(row.workspace)
         self.agents_rules = Rules(self.workspace)
         self.rules: list[Rule] = []
         self.turn: RequestOrchestrator | None = None
-        self.line = Line(f"session {row.id}", self._run, self._refresh, idle)
+        self.line = Line(f"session {row.id}", self._run, self._refresh)
         self.conversation = Conversation(
             row.id, world.ledger, world.face, world.clock, call_changed=self._call_changed, unsaved=self._unsaved
         )

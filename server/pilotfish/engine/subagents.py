@@ -21,10 +21,10 @@ from pilotfish.core.records import RequestOrigin
 from pilotfish.core.secrets import mask
 from pilotfish.engine.compaction import readable
 from pilotfish.engine.models import failure
-from pilotfish.engine.parameters import parameters
 from pilotfish.engine.usage import Meter
 from pilotfish.errors import PilotfishError, ToolError
 from pilotfish.tools import BY_NAME
+from pilotfish.tools.tool import parameters
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -135,7 +135,7 @@ def _summary_agent() -> Agent[_Search | None, str]:
 def _research_agent() -> Agent[_Search | None, str]:
     tools = [
         Tool[_Search | None].from_schema(
-            _runner(name), name=name, description=tool.description, json_schema=parameters(tool), takes_ctx=True
+            _runner(name), name=name, description=tool.description, json_schema=parameters(tool.args), takes_ctx=True
         )
         for name, tool in BY_NAME.items()
         if name in READING

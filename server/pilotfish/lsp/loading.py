@@ -284,7 +284,6 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
     time.sleep(LATER)
     with _no_collection():
         adapter.make_ready()
-        models.load_types()
         main_agent()
     compiled.save()
 

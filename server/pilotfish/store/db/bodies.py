@@ -50,8 +50,8 @@ def encode(record: Record) -> Body:
         return Body(body, _NOTHING)
     taken_out: dict[str, bytes] = {}
     # json, not orjson: that would make floats of very large integers.
-    lean = _take_out(json.loads(body), taken_out)
-    return Body(json.dumps(lean, ensure_ascii=False, separators=(",", ":")), taken_out)
+    remainder = _take_out(json.loads(body), taken_out)
+    return Body(json.dumps(remainder, ensure_ascii=False, separators=(",", ":")), taken_out)
 
 
 def encode_whole(record: Record) -> str:
@@ -104,8 +104,8 @@ def _take_out(value: Any, taken_out: dict[str, bytes]) -> Any:
             taken_out[hash_] = data
             return {_MARK: hash_}
         case dict():
-            lean = {key: _take_out(item, taken_out) for key, item in cast("dict[str, Any]", value).items()}
-            return {_MARK: [lean]} if _MARK in lean else lean
+            remainder = {key: _take_out(item, taken_out) for key, item in cast("dict[str, Any]", value).items()}
+            return {_MARK: [remainder]} if _MARK in remainder else remainder
         case list():
             return [_take_out(item, taken_out) for item in cast("list[Any]", value)]
         case _:
