@@ -62,7 +62,6 @@ chaos: $(READY)
 generate: $(READY)
 	$(BIN)/python -m pilotfish.protocol.typescript
 	$(BIN)/python -m pilotfish.protocol.reference
-	$(BIN)/python -m pilotfish.lsp.capabilities
 	$(BIN)/python -m pilotfish.engine.parameters
 
 # The VS Code extension with the server's wheel inside.

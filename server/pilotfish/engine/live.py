@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pilotfish import __version__
 from pilotfish.core.fold import Item
 from pilotfish.core.policy import Rule
 from pilotfish.core.records import Receipt
-from pilotfish.engine import models, pages
-from pilotfish.engine.line import Waiting, WhenBusy
+from pilotfish.engine import pages
 from pilotfish.engine.memory import Leftovers, resident_bytes
-from pilotfish.engine.orchestrator import Outcome
 from pilotfish.engine.ports import Answer, Face, Question, Session
-from pilotfish.engine.session import LOOK_SECONDS, LiveSession
-from pilotfish.engine.surroundings import Surroundings
+from pilotfish.engine.surroundings import LOOK_SECONDS, Surroundings
 from pilotfish.engine.undo import Reverted, revert
 from pilotfish.errors import BadRequest, UnknownCall, UnknownSession
 from pilotfish.settings import Settings
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
+
+if TYPE_CHECKING:
+    from pilotfish.engine.line import Waiting, WhenBusy
+    from pilotfish.engine.orchestrator import Outcome
+    from pilotfish.engine.session import LiveSession
+
+_SESSION = "pilotfish.engine.session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +78,8 @@ class Live(Surroundings):
         self.asked.let_go()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # Side by side: a foreign server that does not let go must not cost the store its time to close.
-        await asyncio.gather(self.mcp.aclose(), models.aclose(), self.ledger.aclose())
+        models = sys.modules.get("pilotfish.engine.models")  # if it was never loaded, no model was made
+        await asyncio.gather(self.mcp.aclose(), models.aclose() if models else _nothing(), self.ledger.aclose())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -92,7 +99,6 @@ class Live(Surroundings):
             updated_at=now,
         )
         await self.catalog.create(row)
-        await self._made(row).open()
         return self._session(row)
 
     async def list(
@@ -161,7 +167,7 @@ class Live(Surroundings):
         await session.settled()
         upto = None if item_id is None else await pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
-        await self._made(row).open(forked=True)
+        await (await self._made(row)).open(forked=True)
         return self._session(row)
 
     async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
@@ -312,7 +318,7 @@ class Live(Surroundings):
         session = self._sessions.get(session_id)
         if session is None:
             row = await self.catalog.get(session_id)
-            session = self._sessions.get(session_id) or self._made(row)
+            session = self._sessions.get(session_id) or await self._made(row)
         try:
             await session.open()
         except UnknownSession:  # another process has deleted it
@@ -331,9 +337,10 @@ class Live(Surroundings):
         if self._sessions.get(session.row.id) is session:
             del self._sessions[session.row.id]
 
-    def _made(self, row: SessionRow) -> LiveSession:
-        self._sessions[row.id] = session = LiveSession(self, row, idle=self._left.of_turn)
-        return session
+    async def _made(self, row: SessionRow) -> LiveSession:
+        # Imported here, in a thread: sessions are listed and made before pydantic-ai is loaded.
+        module = sys.modules.get(_SESSION) or await asyncio.to_thread(import_module, _SESSION)
+        return self._sessions.setdefault(row.id, module.LiveSession(self, row, idle=self._left.of_turn))
 
     def _running(self) -> int:
         return sum(session.turn is not None for session in self._sessions.values())
@@ -362,6 +369,10 @@ class Live(Surroundings):
         """A session as it is now, when it is open here."""
         live = self._sessions.get(session_id)
         return self._session(live.row) if live else None
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _real(folder: str | None) -> str | None:

@@ -26,7 +26,7 @@ from pilotfish.engine.models import failure
 from pilotfish.engine.orchestrator import Outcome, RequestOrchestrator
 from pilotfish.engine.prompt import PreparedPrompt, Rules, prepare
 from pilotfish.engine.session_ports import SessionPorts
-from pilotfish.engine.surroundings import Surroundings
+from pilotfish.engine.surroundings import LOOK_SECONDS, Surroundings
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.store.catalog import SessionRow
 from pilotfish.workspace.workspace import Workspace
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_SECONDS = 5.0  # after which a transcript is shown, whatever keeps the questions
-LOOK_SECONDS = 0.25  # for which another process may hold the session to look whether its last turn still runs
 
 
 class LiveSession:

@@ -12,11 +12,11 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pilotfish.core.policy import Rule
-from pilotfish.engine import models
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.observe import trace
 from pilotfish.engine.ports import Face
@@ -32,6 +32,10 @@ from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+    from pilotfish.engine.catalogue import Available
+
+LOOK_SECONDS = 0.25  # for which another process may hold a session to see whether its last turn still runs
 
 
 class Surroundings:
@@ -132,9 +136,12 @@ class Surroundings:
 
     def model_for(self, name: str) -> Model:
         """The model of a session; a TurnError with a remedy when it cannot be had."""
+        from pilotfish.engine import models  # with pydantic-ai, which sessions are listed and made without
+
         return models.resolve(name, self.settings, self._secrets)
 
-    async def models(self) -> Sequence[models.Available]:
+    async def models(self) -> Sequence[Available]:
+        models = await asyncio.to_thread(import_module, "pilotfish.engine.models")
         return await models.available(self.settings, self._secrets)
 
     async def warm(self) -> None:
