@@ -8,7 +8,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     # Editors add `--stdio` and `--clientProcessId` of their own accord.
     if arguments[:1] == ["serve"] and not {"-h", "--help"}.intersection(arguments):
-        from pilotfish.lsp.server import serve
+        from pilotfish.lsp.start import serve
 
         return serve()
     from pilotfish.cli import main as cli

@@ -42,9 +42,7 @@ from pilotfish.core.shell import Line, parse
 from pilotfish.core.textcalls import find_calls
 from pilotfish.engine.adapter import from_canonical, to_canonical
 from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMessage
-from pilotfish.lsp.boot import quick_loads
-from pilotfish.lsp.framing import Broken, Feed, frame
-from pilotfish.lsp.peer import loads
+from pilotfish.lsp.stdio import FrameReader
 from pilotfish.store.legacy import from_legacy
 from pilotfish.store.rows import SessionRow
 from pilotfish.store.schema import migrate

@@ -84,7 +84,7 @@ def options(
 @app.command(name="serve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def serve_editor() -> int:
     """Serve an editor over stdio, as a language server."""
-    from pilotfish.lsp.server import serve
+    from pilotfish.lsp.start import serve
 
     return serve()
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import Outcome
     from pilotfish.engine.session import LiveSession
 
-_SESSION = "pilotfish.engine.session"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSession:
@@ -71,6 +69,7 @@ class Live(Surroundings):
         super().__init__(settings, ledger, face, roots=roots, trusted=trusted, clock=clock)
         self.started = clock()
         self._sessions: dict[str, LiveSession] = {}
+        self._session_class: type[LiveSession] | None = None
         self._left = Leftovers(lambda: self._running() > 0)
 
     async def aclose(self) -> None:
@@ -78,8 +77,8 @@ class Live(Surroundings):
         self.asked.let_go()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # Side by side: a foreign server that does not let go must not cost the store its time to close.
-        models = sys.modules.get("pilotfish.engine.models")  # if it was never loaded, no model was made
-        await asyncio.gather(self.mcp.aclose(), models.aclose() if models else _nothing(), self.ledger.aclose())
+        close_models = getattr(sys.modules.get("pilotfish.engine.models"), "aclose", _nothing)  # nothing if not loaded
+        await asyncio.gather(self.mcp.aclose(), close_models(), self.ledger.aclose())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -338,9 +337,11 @@ class Live(Surroundings):
             del self._sessions[session.row.id]
 
     async def _made(self, row: SessionRow) -> LiveSession:
-        # Imported here, in a thread: sessions are listed and made before pydantic-ai is loaded.
-        module = sys.modules.get(_SESSION) or await asyncio.to_thread(import_module, _SESSION)
-        return self._sessions.setdefault(row.id, module.LiveSession(self, row, idle=self._left.of_turn))
+        made = self._session_class
+        if made is None:  # imported in a thread: sessions are listed and made without pydantic-ai
+            module = await asyncio.to_thread(import_module, "pilotfish.engine.session")
+            made = self._session_class = module.LiveSession
+        return self._sessions.setdefault(row.id, made(self, row, idle=self._left.of_turn))
 
     def _running(self) -> int:
         return sum(session.turn is not None for session in self._sessions.values())

@@ -63,7 +63,7 @@ class Actions:
         self._client = client
         self._documents = documents
         self._approvals = approvals
-        self._converter = converter
+        self._json = converter.unstructure
 
     async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         only, place = params.context.only, {"uri": params.text_document.uri, "range": self._json(params.range)}
@@ -150,9 +150,6 @@ class Actions:
             words = selected(where, document) if document is not None else ""
             return [wire.TextBlock(text=words or "Explain this."), about], True
         return [wire.TextBlock(text=offer.prompt), about], offer.send
-
-    def _json(self, value: Any) -> Any:
-        return self._converter.unstructure(value)
 
 
 def _wanted(kind: types.CodeActionKind, only: Sequence[types.CodeActionKind | str] | None) -> bool:

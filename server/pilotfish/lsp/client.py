@@ -1,4 +1,4 @@
-"""What the client sent in `initialize`. A wrong value is left out and shown by `status`; it never costs the connection."""
+"""What the client sent in `initialize`. A wrong value is left out and shown by `status`; nothing is refused."""
 
 from __future__ import annotations
 

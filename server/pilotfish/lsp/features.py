@@ -107,7 +107,7 @@ async def _status(server: PilotfishServer, _: wire.Empty) -> wire.Status:
         version=__version__,
         state="ready" if live else "failed" if failure else "loading",
         uptime_ms=round((time.monotonic() - STARTED) * 1000),
-        memory_bytes=resident_bytes(),
+        memory_bytes=resident_bytes() or 0,
         error=failure,
         model=live.settings.model if live else None,
         mode=live.settings.mode if live else None,

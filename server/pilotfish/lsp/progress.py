@@ -22,7 +22,7 @@ class Progress:
         """set when the user cancels"""
         self.token: int | str | None = None
         """set when the client can show the progress"""
-        self._connection = connection
+        self._progress: Any = connection.progress  # pygls does not type the futures of its tokens
         self._title = title
         self._last = ""
         self._over = False
@@ -30,9 +30,8 @@ class Progress:
     def show(self, token: int | str) -> None:
         """From now on the client can show it; the last report made before is sent too."""
         self.token = token
-        progress = self._connection.progress
-        progress.begin(token, types.WorkDoneProgressBegin(title=self._title, cancellable=True))
-        progress.tokens[token].add_done_callback(lambda _: self.cancelled.set())
+        self._progress.begin(token, types.WorkDoneProgressBegin(title=self._title, cancellable=True))
+        self._progress.tokens[token].add_done_callback(self._cancel)
         self._send_last()
 
     def report(self, message: str) -> None:
@@ -43,13 +42,15 @@ class Progress:
     def end(self, message: str) -> None:
         self._over = True
         if self.token is not None:
-            self._connection.progress.end(self.token, types.WorkDoneProgressEnd(message=message))
-            self._connection.progress.tokens.pop(self.token, None)  # pygls would keep it
+            self._progress.end(self.token, types.WorkDoneProgressEnd(message=message))
+            self._progress.tokens.pop(self.token, None)  # pygls would keep it
+
+    def _cancel(self, _: object) -> None:
+        self.cancelled.set()
 
     def _send_last(self) -> None:
         if self.token is not None and self._last:
-            report = types.WorkDoneProgressReport(message=self._last, cancellable=True)
-            self._connection.progress.report(self.token, report)
+            self._progress.report(self.token, types.WorkDoneProgressReport(message=self._last, cancellable=True))
 
 
 class Progresses:

@@ -73,6 +73,7 @@ _CODES: Sequence[tuple[type[errors.PilotfishError], str]] = (
 class Connection(LanguageServerProtocol):
     """The connection to one client."""
 
+    fm: Any  # pygls does not type its tables
     hello: Mapping[str, Any] | None = None
     """the params of `initialize` as they came; None before"""
 

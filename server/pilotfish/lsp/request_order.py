@@ -1,8 +1,8 @@
 """The requests of one session are served in the order they arrived.
 
 pygls starts handlers in the order of their requests, but opening a session and writing records take a moment. Without
-this, a cancel sent right after a prompt would find nothing to stop, and a prompt sent right after a change of mode would
-run in the old one.
+this, a cancel sent right after a prompt would find nothing to stop, and a prompt sent right after a change of mode
+would run in the old one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Table = dict[str | None, asyncio.Event]
 
 
 class RequestOrder:
-    """The prompts and changes that are on their way into a session. A change with no session is one to every session."""
+    """The prompts and changes that are on their way into a session. A change without a session changes all of them."""
 
     def __init__(self) -> None:
         self._prompts: Table = {}

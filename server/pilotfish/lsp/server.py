@@ -34,13 +34,14 @@ from pilotfish.lsp.client import Client, read_client
 from pilotfish.lsp.documents import Documents
 from pilotfish.lsp.editor import LspEditor
 from pilotfish.lsp.features import COMMANDS, FEATURES
+from pilotfish.lsp.json_values import as_object
 from pilotfish.lsp.loading import Loader, Parts, World
 from pilotfish.lsp.log import keep_log, start_log
 from pilotfish.lsp.parent import gone
 from pilotfish.lsp.progress import Progresses
 from pilotfish.lsp.protocol import ClientError, Connection, make_converter, rpc_error
 from pilotfish.lsp.request_order import RequestOrder
-from pilotfish.lsp.stdio import FrameReader, Outbox, own_stdio, read_from
+from pilotfish.lsp.stdio import FrameReader, Outbox, read_from
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import ERROR_CODES
 
@@ -48,21 +49,6 @@ log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.5  # for tools and the store; law 8 gives two
 REFRESH_SECONDS = 5.0
-
-
-def serve() -> int:
-    """Serve on stdin and stdout until the client is done; returns only if there is no stdin or stdout."""
-    try:
-        source, sink = own_stdio()
-    except OSError:
-        sys.stderr.write("pilotfish serve talks to an editor over stdin and stdout, and one of them is closed.\n")
-        return 1
-    if os.isatty(source):
-        sys.stderr.write("pilotfish serve waits for an editor to speak to it. To talk to it yourself: pilotfish chat\n")
-    start_log()
-    server = PilotfishServer(sink)
-    server.start_io(cast("Any", FrameReader(read_from(source))), cast("Any", server.outbox))
-    return 1
 
 
 class PilotfishServer(LanguageServer):
@@ -122,6 +108,12 @@ class PilotfishServer(LanguageServer):
         return guarded
 
     # -- start ----------------------------------------------------------------------------------------------------
+
+    def run(self, source: int) -> NoReturn:
+        """Serve a client that writes to this descriptor until it is done."""
+        start_log()
+        self.start_io(cast("Any", FrameReader(read_from(source))), cast("Any", self.outbox))
+        self.shutdown()
 
     def start(self) -> None:
         """Make everything that needs no engine, and load the engine in the background."""
@@ -199,7 +191,8 @@ class PilotfishServer(LanguageServer):
         elif isinstance(error, asyncio.InvalidStateError):
             log.info("an answer came after its request was cancelled")
         elif not isinstance(error, JsonRpcException) or error.code == ERROR_CODES["internal"]:
-            traceback = "".join((error.data or {}).get("traceback", ())) if isinstance(error, JsonRpcException) else ""
+            data = as_object(error.data) if isinstance(error, JsonRpcException) else None
+            traceback = "".join((data or {}).get("traceback", ()))
             log.error("%s: %s\n%s", getattr(source, "__name__", source), error, traceback)
 
     # -- beside requests ------------------------------------------------------------------------------------------

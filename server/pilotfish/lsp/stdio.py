@@ -228,16 +228,6 @@ class Outbox(io.RawIOBase):
                 return
 
 
-def own_stdio() -> tuple[int, int]:
-    """Keep stdin and stdout for the protocol. Children and stray prints get the null device and stderr."""
-    source, sink = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    os.dup2(2, 1)
-    return source, sink
-
-
 def read_from(descriptor: int) -> Callable[[], bytes]:
     """Blocking reads from a descriptor; one that fails reads as the end of the input."""
 
