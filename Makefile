@@ -73,7 +73,6 @@ chaos: $(READY)
 generate: $(READY)
 	$(BIN)/python -m pilotfish.protocol.typescript
 	$(BIN)/python -m pilotfish.protocol.reference
-	$(BIN)/python -m pilotfish.lsp.capabilities
 
 # The VS Code extension with the server's wheel inside.
 vsix: $(READY) $(MODULES)

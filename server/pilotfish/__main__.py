@@ -1,14 +1,14 @@
-"""`pilotfish`: an editor's `serve` reaches the boot path with nothing else imported; the rest is the command line."""
+"""`pilotfish`: the command line. `serve` goes past it, because an editor waits for its start."""
 
 import sys
 
 
 def main() -> int:
-    """Run what was asked for; the exit code."""
+    """Run the command; returns the exit code."""
     arguments = sys.argv[1:]
     # Editors add `--stdio` and `--clientProcessId` of their own accord.
     if arguments[:1] == ["serve"] and not {"-h", "--help"}.intersection(arguments):
-        from pilotfish.lsp.boot import main as serve
+        from pilotfish.lsp.start import serve
 
         return serve()
     from pilotfish.cli import main as cli

@@ -91,7 +91,9 @@ async def nursery() -> AsyncGenerator[Births]:
             asyncio.streams.FlowControlMixin, os.fdopen(our_out, "wb", 0)
         )
         writer = asyncio.StreamWriter(transport, protocol, None, loop)
-        return Client(cast("Any", Forked(pid, writer, reader)))
+        client = Client()
+        client.attach(cast("Any", Forked(pid, writer, reader)))
+        return client
 
     try:
         yield births
@@ -107,7 +109,7 @@ def _ask(ours: socket.socket, request: bytes, their_in: int, their_out: int) -> 
 
 def give_birth(door: socket.socket) -> None:
     """Fork a server for each request on this socket, until it closes."""
-    from pilotfish.lsp import boot
+    from pilotfish.lsp import start
 
     _warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -124,7 +126,7 @@ def give_birth(door: socket.socket) -> None:
                 os.close(descriptor)
             os.environ.clear()
             os.environ.update(json.loads(request))
-            os._exit(boot.main())
+            os._exit(start.serve())
         for descriptor in descriptors:
             os.close(descriptor)
         door.send(str(pid).encode())

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import orjson
 import pydantic_core
 from tests.core.test_records import RECORDS
 from tests.core.test_sanitizer import (
@@ -30,6 +28,7 @@ from tests.core.test_textcalls import _PIECES as CALL_PIECES
 from tests.core.test_textcalls import TOOLS
 from tests.engine.test_adapter import MESSAGES, REQUEST_PARTS, RESPONSE_PARTS, _may_stand, samples
 from tests.store.test_legacy import _file as legacy_file
+from tests.support.client import frame
 from tests.support.history import broken_history
 from tests.support.policy import command, corpus
 
@@ -42,9 +41,7 @@ from pilotfish.core.shell import Line, parse
 from pilotfish.core.textcalls import find_calls
 from pilotfish.engine.adapter import from_canonical, to_canonical
 from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMessage
-from pilotfish.lsp.boot import quick_loads
-from pilotfish.lsp.framing import Broken, Feed, frame
-from pilotfish.lsp.peer import loads
+from pilotfish.lsp.stdio import FrameReader
 from pilotfish.store.db.schema import migrate
 from pilotfish.store.db.tables import Tables
 from pilotfish.store.export.archive import SessionArchive, from_json, to_json
@@ -126,7 +123,7 @@ def _says_something(error: PilotfishError) -> None:
 # ---- framing --------------------------------------------------------------------------------------------------------
 
 GOOD = tuple({"jsonrpc": "2.0", "id": number, "method": "after" * 4} for number in range(6))
-AFTER = b"\r\n" + b"".join(frame(orjson.dumps(message)) for message in GOOD)
+AFTER = b"\r\n" + b"".join(frame(message) for message in GOOD)
 
 
 def framing(data: bytes) -> None:
@@ -136,34 +133,16 @@ def framing(data: bytes) -> None:
     assert good == list(GOOD[len(GOOD) - len(good) :])
     if b"content-length" not in data.lower():
         assert found == list(GOOD)
-    outcomes = {outcome(load, data) for load in (loads, quick_loads)}
-    assert len(outcomes) == 1, outcomes
 
 
-def fed(data: bytes) -> list[dict[str, Any] | Broken]:
-    descriptor = os.memfd_create("fuzz")
-    try:
-        os.write(descriptor, data)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        return list(Feed(descriptor, loads).messages())
-    finally:
-        os.close(descriptor)
-
-
-def outcome(load: Callable[[bytes], Any], data: bytes) -> str:
-    """What a parser makes of bytes; a number is as good as another, for what orjson calls a float."""
-    try:
-        return repr(_rounded(load(data)))
-    except (ValueError, RecursionError):
-        return "refused"
-
-
-def _rounded(value: Any) -> Any:
-    if kind(value) is dict:
-        return {key: _rounded(item) for key, item in value.items()}
-    if kind(value) is list:
-        return [_rounded(item) for item in value]
-    return f"{float(value):.9g}" if kind(value) in (int, float) else value
+def fed(data: bytes) -> list[Any]:
+    """Every frame, up to the `exit` that stands for the end of the input."""
+    rest, found = iter([data]), list[Any]()
+    reader = FrameReader(lambda: next(rest, b""))
+    while not found or found[-1] != {"jsonrpc": "2.0", "method": "exit"}:
+        reader.readline()
+        found.append(json.loads(reader.read()))
+    return found[:-1]
 
 
 # ---- adapter, sanitizer ---------------------------------------------------------------------------------------------

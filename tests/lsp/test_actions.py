@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from lsprotocol import types
 
 from pilotfish.errors import BadRequest
 from pilotfish.lsp.actions import Actions
 from pilotfish.lsp.client import read_client
 from pilotfish.lsp.documents import Documents
-from pilotfish.lsp.standard import Standard
+from pilotfish.lsp.protocol import make_converter
 from pilotfish.protocol import wire
 
+CONVERTER = make_converter()
 URI = "file:///w/a.py"
 TEXT = "".join(f"line {number}\n" for number in range(40))
 SPOT = {"start": {"line": 1, "character": 0}, "end": {"line": 1, "character": 1}}
@@ -32,7 +34,22 @@ class NoQuestions:
         return ()
 
 
-def standard(*, ours: bool = True, resolves: bool = False, text: str = TEXT, uri: str = URI) -> Standard:
+class Server:
+    """Code actions as JSON."""
+
+    def __init__(self, actions: Actions) -> None:
+        self._actions = actions
+
+    async def offer(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return CONVERTER.unstructure(
+            await self._actions.code_actions(CONVERTER.structure(params, types.CodeActionParams))
+        )
+
+    async def resolve(self, action: Mapping[str, Any]) -> dict[str, Any]:
+        return CONVERTER.unstructure(await self._actions.resolve(CONVERTER.structure(action, types.CodeAction)))
+
+
+def server(*, ours: bool = True, resolves: bool = False, text: str = TEXT, uri: str = URI) -> Server:
     capabilities: dict[str, Any] = {}
     if resolves:
         capabilities = {"textDocument": {"codeAction": {"resolveSupport": {"properties": ["command"]}}}}
@@ -40,10 +57,9 @@ def standard(*, ours: bool = True, resolves: bool = False, text: str = TEXT, uri
     if ours:
         params["initializationOptions"] = {"pilotfish": {}}
     documents = Documents("utf-16")
-    documents.opened({"textDocument": {"uri": uri, "languageId": "python", "version": 1, "text": text}})
+    documents.put_text_document(types.TextDocumentItem(uri, "python", 1, text))
     questions: Any = NoQuestions()
-    actions = Actions(read_client(params, "utf-16"), documents, questions)
-    return Standard({"textDocument/codeAction": actions.code_actions, "codeAction/resolve": actions.resolve})
+    return Server(Actions(read_client(params, "utf-16"), documents, questions, CONVERTER))
 
 
 def asked(start: tuple[int, int], end: tuple[int, int], uri: str = URI, **context: Any) -> dict[str, Any]:
@@ -55,12 +71,8 @@ def asked(start: tuple[int, int], end: tuple[int, int], uri: str = URI, **contex
     }
 
 
-async def offered(server: Standard, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return await server.serve("textDocument/codeAction", dict(params))
-
-
 async def test_a_problem_can_be_fixed_with_everything_that_is_known_of_it():
-    (fix,) = await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM]))
+    (fix,) = await server().offer(asked((20, 1), (20, 1), diagnostics=[PROBLEM]))
     assert (fix["title"], fix["kind"], fix["isPreferred"]) == ("Fix with Pilotfish", "quickfix", False)
     assert fix["diagnostics"] == [PROBLEM]
     assert fix["command"]["command"] == "pilotfish.openChat"
@@ -77,7 +89,7 @@ async def test_a_problem_can_be_fixed_with_everything_that_is_known_of_it():
 
 @pytest.mark.parametrize(("text", "end"), [("{\n  3\n}\n", (3, 0)), ("{\n  3\n}", (2, 1))])
 async def test_what_is_around_a_problem_ends_with_the_document(text: str, end: tuple[int, int]):
-    (fix,) = await offered(standard(text=text), asked((1, 2), (1, 2), diagnostics=[PROBLEM]))
+    (fix,) = await server(text=text).offer(asked((1, 2), (1, 2), diagnostics=[PROBLEM]))
     around = wire.ChatDraft.model_validate(fix["command"]["arguments"][0]).prompt[-1]
     assert isinstance(around, wire.ResourceBlock)
     assert around.range is not None
@@ -85,7 +97,7 @@ async def test_what_is_around_a_problem_ends_with_the_document(text: str, end: t
 
 
 async def test_all_problems_of_a_range_are_fixed_together():
-    (fix,) = await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM, PROBLEM, PROBLEM]))
+    (fix,) = await server().offer(asked((20, 1), (20, 1), diagnostics=[PROBLEM, PROBLEM, PROBLEM]))
     assert fix["title"] == "Fix 3 problems with Pilotfish"
     assert [block["type"] for block in fix["command"]["arguments"][0]["prompt"]] == [
         "text",
@@ -97,7 +109,7 @@ async def test_all_problems_of_a_range_are_fixed_together():
 
 
 async def test_a_selection_can_be_explained_refactored_tested_documented_and_asked_about():
-    found = await offered(standard(), asked((1, 0), (2, 3)))
+    found = await server().offer(asked((1, 0), (2, 3)))
     assert [(action["title"], action["kind"]) for action in found] == [
         ("Explain with Pilotfish", ""),
         ("Refactor with Pilotfish…", "refactor.rewrite"),
@@ -111,7 +123,7 @@ async def test_a_selection_can_be_explained_refactored_tested_documented_and_ask
 
 
 async def test_a_plain_client_runs_the_turn_itself():
-    found = await offered(standard(ours=False), asked((1, 0), (1, 6)))
+    found = await server(ours=False).offer(asked((1, 0), (1, 6)))
     assert {action["command"]["command"] for action in found} == {"pilotfish.prompt"}
     says = next(action for action in found if "selection says" in action["title"])
     assert says["command"]["arguments"][0]["prompt"][0] == {"type": "text", "text": "line 1"}
@@ -119,7 +131,7 @@ async def test_a_plain_client_runs_the_turn_itself():
 
 
 async def test_nothing_is_offered_for_nothing():
-    assert await offered(standard(), asked((1, 0), (1, 0))) == []
+    assert await server().offer(asked((1, 0), (1, 0))) == []
 
 
 @pytest.mark.parametrize(
@@ -133,18 +145,18 @@ async def test_nothing_is_offered_for_nothing():
     ],
 )
 async def test_a_client_that_wants_some_kinds_only_gets_those(only: list[str], titles: list[str]):
-    found = await offered(standard(), asked((1, 0), (2, 0), diagnostics=[PROBLEM], only=only))
+    found = await server().offer(asked((1, 0), (2, 0), diagnostics=[PROBLEM], only=only))
     assert [action["title"] for action in found] == titles
 
 
 async def test_where_the_client_can_the_command_comes_when_it_is_needed():
-    server = standard(resolves=True)
-    (fix, *_) = await offered(server, asked((20, 1), (20, 1), diagnostics=[PROBLEM]))
+    resolving = server(resolves=True)
+    (fix, *_) = await resolving.offer(asked((20, 1), (20, 1), diagnostics=[PROBLEM]))
     assert "command" not in fix
-    resolved = await server.serve("codeAction/resolve", fix)
+    resolved = await resolving.resolve(fix)
     assert resolved["command"]["arguments"] == (await _without_resolve())["command"]["arguments"]
     with pytest.raises(BadRequest):
-        await server.serve("codeAction/resolve", {"title": "x", "data": {"do": "nothing", **_place()}})
+        await resolving.resolve({"title": "x", "data": {"do": "nothing", **_place()}})
 
 
 def _place() -> dict[str, Any]:
@@ -152,37 +164,21 @@ def _place() -> dict[str, Any]:
 
 
 async def _without_resolve() -> dict[str, Any]:
-    return (await offered(standard(), asked((20, 1), (20, 1), diagnostics=[PROBLEM])))[0]
+    return (await server().offer(asked((20, 1), (20, 1), diagnostics=[PROBLEM])))[0]
 
 
 async def test_what_is_in_no_file_is_sent_along():
     uri = "untitled:Untitled-1"
-    found = await offered(standard(uri=uri, text="typed 😀 here\n"), asked((0, 6), (0, 8), uri=uri))
+    found = await server(uri=uri, text="typed 😀 here\n").offer(asked((0, 6), (0, 8), uri=uri))
     assert found[0]["command"]["arguments"][0]["prompt"][1]["text"] == "😀"
 
 
 @pytest.mark.parametrize("data", [{"do": "explain"}, {"do": "explain", "range": {"start": 3}}, {"do": 5}, [], "x"])
 async def test_an_action_that_is_none_of_ours_is_refused(data: Any):
     with pytest.raises(BadRequest) as caught:
-        await standard(resolves=True).serve("codeAction/resolve", {"title": "x", "data": data})
+        await server(resolves=True).resolve({"title": "x", "data": data})
     assert caught.value.field == "data"
 
 
 async def test_an_action_with_nothing_to_resolve_comes_back_as_it_is():
-    assert await standard().serve("codeAction/resolve", {"title": "x"}) == {"title": "x"}
-
-
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        (None, "params"),
-        ({}, "textDocument"),
-        ({"textDocument": {}}, "textDocument.uri"),
-        ({"textDocument": {"uri": URI}}, "range"),
-        ({"textDocument": {"uri": URI}, "range": {"start": {"line": "a"}}, "context": {}}, "range.start.line"),
-    ],
-)
-async def test_a_wrong_field_of_a_standard_request_is_named_as_lsp_names_it(params: Any, field: str):
-    with pytest.raises(BadRequest) as caught:
-        await standard().serve("textDocument/codeAction", params)
-    assert caught.value.field == field
+    assert await server().resolve({"title": "x"}) == {"title": "x"}

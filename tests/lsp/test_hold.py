@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from lsprotocol import types
 
 from pilotfish.lsp.documents import Documents
 from pilotfish.lsp.editor import LspEditor
-from pilotfish.lsp.peer import Peer
+from pilotfish.lsp.protocol import Connection
 from pilotfish.protocol import wire
 from pilotfish.workspace.clock import Clock
 from pilotfish.workspace.view import Views
@@ -27,14 +28,14 @@ class Holding:
         del timeout
         assert method == "pilotfish/editor/open"
         for uri in params.uris:
-            self._documents.opened({"textDocument": {"uri": uri, "version": 4, "text": self._text}})
+            self._documents.put_text_document(types.TextDocumentItem(uri, "", 4, self._text))
         return {"opened": [{"uri": uri, "version": 4, "dirty": self._dirty} for uri in params.uris], "failed": []}
 
 
 async def held(path: Path, text: str, *, dirty: bool) -> tuple[LspEditor, Documents]:
     documents = Documents("utf-16")
-    peer = cast("Peer", Holding(documents, text, dirty=dirty))
-    editor = LspEditor(peer, documents, wire.ClientAbilities(save=True), can_edit=True)
+    connection = cast("Connection", Holding(documents, text, dirty=dirty))
+    editor = LspEditor(connection, documents, wire.ClientAbilities(save=True), can_edit=True)
     await editor.hold([path])
     return editor, documents
 
@@ -57,11 +58,11 @@ async def test_a_held_document_is_known_to_be_saved_when_the_editor_says_so(
 async def test_that_is_forgotten_with_the_next_change_and_when_it_is_opened_anew(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     editor, documents = await held(path, "one\n", dirty=False)
-    named = {"uri": path.as_uri(), "version": 5}
-    documents.changed({"textDocument": named, "contentChanges": [{"text": "typed\n"}]})
+    named = types.VersionedTextDocumentIdentifier(5, path.as_uri())
+    documents.update_text_document(named, types.TextDocumentContentChangeWholeDocument("typed\n"))
     assert state(editor, path) is None
-    documents.closed({"textDocument": named})
-    documents.opened({"textDocument": {"uri": path.as_uri(), "version": 4, "text": "restored, unsaved\n"}})
+    documents.remove_text_document(named.uri)
+    documents.put_text_document(types.TextDocumentItem(named.uri, "", 4, "restored, unsaved\n"))
     assert state(editor, path) is None
 
 

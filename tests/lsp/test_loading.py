@@ -7,30 +7,33 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from lsprotocol import types
+from pygls.progress import Progress
 
 from pilotfish.lsp import loading
 from pilotfish.lsp.loading import Engine, Loader, Parts, World
 from pilotfish.lsp.progress import Progresses
 
 
-class Peer:
+class Connection:
     """A client that shows progress."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []
+        self.progress = Progress(cast("Any", self))
 
-    def notify(self, _method: str, params: dict[str, Any]) -> None:
-        self.shown.append(params["value"]["kind"])
+    def notify(self, _method: str, params: types.ProgressParams) -> None:
+        self.shown.append(cast("Any", params.value).kind)
 
     async def request(self, *_: Any) -> None: ...
 
 
 async def test_however_many_wait_for_the_engine_they_see_once_that_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "PATIENCE", 0.0)
-    peer, client = cast("Any", Peer()), cast("Any", SimpleNamespace(progress=True))
+    connection, client = cast("Any", Connection()), cast("Any", SimpleNamespace(progress=True))
     nothing, engine, goes_on = cast("Any", None), cast("Engine", object()), asyncio.Event()
     loader = Loader(
-        Parts(peer, client, nothing, nothing, nothing, Progresses(peer, client)),
+        Parts(connection, client, nothing, nothing, nothing, Progresses(connection, client)),
         World({}, [], trusted=True, problems=()),
     )
 
@@ -40,10 +43,10 @@ async def test_however_many_wait_for_the_engine_they_see_once_that_it_loads(monk
 
     monkeypatch.setattr(loader, "_load", load)
     waiting = [asyncio.ensure_future(loader.engine()) for _ in range(3)]
-    while "begin" not in peer.shown:
+    while "begin" not in connection.shown:
         await asyncio.sleep(0.001)
     goes_on.set()
     assert await asyncio.gather(*waiting) == [engine] * 3
-    while "end" not in peer.shown:
+    while "end" not in connection.shown:
         await asyncio.sleep(0.001)
-    assert peer.shown == ["begin", "end"]
+    assert connection.shown == ["begin", "end"]

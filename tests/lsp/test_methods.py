@@ -448,7 +448,7 @@ async def test_a_client_that_does_not_know_our_question_is_asked_by_a_message(ri
 
 async def test_a_client_that_fails_to_ask_leaves_the_question_waiting(rig: Rig):
     async def broken(_: dict[str, Any]) -> Any:
-        raise RpcError({"code": -32603, "message": "no window"})
+        raise RpcError("no window", -32603)
 
     rig.client.answers["pilotfish/approval/request"] = broken
     session = await rig.client.new_session()

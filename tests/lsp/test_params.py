@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilotfish.errors import BadRequest
-from pilotfish.lsp.params import parse, read
+from pilotfish.lsp.params import read
 from pilotfish.protocol import wire
 
 PLACE = {"line": 0, "character": 0}
@@ -16,7 +16,7 @@ SPAN = {"start": PLACE, "end": PLACE}
 
 def field_of(method: str, params: Any) -> str:
     with pytest.raises(BadRequest) as caught:
-        parse(f"pilotfish/{method}", params)
+        read(wire.METHODS[f"pilotfish/{method}"].params, params)
     return caught.value.field
 
 
@@ -73,7 +73,7 @@ def test_the_name_of_a_field_has_no_name_of_a_union_in_it(block: Any, field: str
 
 def test_everything_that_is_wrong_is_told():
     with pytest.raises(BadRequest) as caught:
-        parse("pilotfish/session/load", {"session_id": "s", "limit": "3"})
+        read(wire.METHODS["pilotfish/session/load"].params, {"session_id": "s", "limit": "3"})
     told = "sessionId: is needed; limit: Input should be a valid integer; session_id: there is no such field"
     assert str(caught.value) == told
 
@@ -82,19 +82,19 @@ def test_no_word_of_python_is_in_an_error():
     wrong: list[Any] = [[], {"sessionId": "s", "prompt": []}, {"sessionId": "s", "prompt": 3}]
     for params in wrong:
         with pytest.raises(BadRequest) as caught:
-            parse("pilotfish/session/prompt", params)
+            read(wire.METHODS["pilotfish/session/prompt"].params, params)
         assert not any(word in str(caught.value) for word in ("Tuple", "tuple", "instance", "Params", "dictionary"))
 
 
 def test_null_counts_as_left_out():
-    assert parse("pilotfish/session/list", {"limit": None, "query": None}) == wire.SessionListParams()
-    assert parse("pilotfish/status", None) == wire.Empty()
+    assert read(wire.SessionListParams, {"limit": None, "query": None}) == wire.SessionListParams()
+    assert read(wire.Empty, {}) == wire.Empty()
 
 
 def test_what_belongs_to_lsp_may_have_more_in_it():
     diagnostic = {"range": SPAN, "message": "m", "code": "E1", "data": {"any": [1]}, "tags": [1]}
     block = {"type": "diagnostic", "uri": "u", "diagnostic": diagnostic}
-    kept = parse("pilotfish/session/prompt", prompt(block)).prompt[1]
+    kept = read(wire.PromptParams, prompt(block)).prompt[1]
     assert kept.model_dump(by_alias=True, exclude_none=True, mode="json")["diagnostic"] == diagnostic
 
 

@@ -1,9 +1,8 @@
-"""The start: `initialize` answered with nothing imported, the rest behind it; settings and folders that change."""
+"""The start: what is loaded when, what `initialize` answers, and settings and folders that change."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +13,9 @@ from tests.support.client import OURS, RpcError, connect, environment, spawn
 from tests.support.provider import Call, call, calls, say
 from tests.support.served import served
 
-from pilotfish.lsp.capabilities_gen import ENCODINGS, answer
-from pilotfish.lsp.standard import answer_to_initialize
+from pilotfish.protocol import wire
 
-HEAVY = ("pydantic_ai", "openai", "anthropic", "pygls", "lsprotocol", "pilotfish.engine", "pilotfish.store", "httpx2")
+HEAVY = ("pydantic_ai", "openai", "anthropic", "pilotfish.engine", "pilotfish.store", "httpx2")
 
 
 def loaded_by(code: str, home: Path) -> set[str]:
@@ -39,32 +37,68 @@ def folder(tmp_path: Path) -> Path:
 # ---- what is imported when ------------------------------------------------------------------------------------------
 
 
-def test_the_answer_to_initialize_needs_no_import_worth_the_name(tmp_path: Path):
-    loaded = loaded_by("import pilotfish.__main__, pilotfish.lsp.boot", tmp_path)
-    ours = {name for name in loaded if name.startswith("pilotfish")}
-    assert ours == {
-        "pilotfish",
-        "pilotfish.__main__",
-        "pilotfish.lsp",
-        "pilotfish.lsp.boot",
-        "pilotfish.lsp.framing",
-        "pilotfish.lsp.capabilities_gen",
-    }
-    assert loaded - ours <= {"__future__", "_json"}
-
-
-def test_the_server_answers_before_engine_and_pygls_are_loaded(tmp_path: Path):
+def test_initialize_is_answered_before_the_engine_is_loaded(tmp_path: Path):
     loaded = loaded_by("import pilotfish.lsp.server", tmp_path)
     assert [name for name in loaded if name.startswith(HEAVY)] == []
+
+
+async def test_sessions_are_made_and_listed_and_status_told_without_pydantic_ai(tmp_path: Path, folder: Path):
+    """The import of pydantic-ai waits for a file here; nothing that is asked before may need it."""
+    site, go = tmp_path / "site", tmp_path / "go"
+    (site / "pydantic_ai").mkdir(parents=True)
+    (site / "pydantic_ai" / "__init__.py").write_text(
+        f"""
+import pathlib, sys, time
+from importlib.machinery import PathFinder
+while not pathlib.Path({str(go)!r}).exists():
+    time.sleep(0.02)
+sys.path.remove({str(site)!r})
+real = PathFinder.find_spec(__name__, sys.path)
+__path__[:] = real.submodule_search_locations
+exec(compile(pathlib.Path(real.origin).read_text(), real.origin, "exec"))
+"""
+    )
+    path = f"{site}:{environment(tmp_path)['PYTHONPATH']}"
+    async with connect(folder, PYTHONPATH=path, PILOTFISH_MODEL="demo") as client:
+        session = await client.request("pilotfish/session/new", {"title": "Early"}, timeout=30)
+        listed = await client.request("pilotfish/session/list", {}, timeout=30)
+        status = await client.request("pilotfish/status", timeout=30)
+        assert [one["id"] for one in listed["sessions"]] == [session["session"]["id"]]
+        assert status["state"] == "ready"
+        turn = client.begin(session["session"]["id"], "hello")
+        done, _ = await asyncio.wait((turn,), timeout=0.5)
+        assert not done, "a turn needs pydantic-ai"
+        go.touch()
+        assert (await asyncio.wait_for(turn, 60)).stop_reason == "end_turn"
 
 
 # ---- initialize -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("kind", ["ours", "plain"])
-def test_the_ready_answer_is_what_pygls_would_answer(encoding: str, kind: str):
-    assert json.loads(answer(encoding, kind)) == answer_to_initialize(encoding, ours=kind == "ours")
+@pytest.mark.parametrize("ours", [True, False])
+async def test_the_answer_to_initialize_names_what_is_served(tmp_path: Path, ours: bool):
+    client = await spawn(tmp_path)
+    try:
+        result = await client.initialize(hello=OURS if ours else None, capabilities={}, folders=[])
+    finally:
+        await client.close()
+    capabilities = result["capabilities"]
+    said = capabilities.pop("experimental")["pilotfish"]
+    assert result["serverInfo"] == {"name": "pilotfish", "version": said["version"]}
+    assert said["methods"] == [name for name, row in wire.METHODS.items() if row.sender == "client"]
+    plain = ["prompt", "cancel", "sessions", "undo", "redo", "transcript"]
+    names = [f"pilotfish.{name}" for name in ("approve", "preview", *(() if ours else plain))]
+    assert capabilities == {
+        "positionEncoding": "utf-16",
+        "textDocumentSync": {"openClose": True, "change": 2, "save": {"includeText": False}},
+        "codeActionProvider": {
+            "codeActionKinds": ["quickfix", "refactor.rewrite", "refactor", ""],
+            "resolveProvider": True,
+        },
+        "codeLensProvider": {"resolveProvider": False},
+        "executeCommandProvider": {"commands": names},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}, "fileOperations": {}},
+    }
 
 
 @pytest.mark.parametrize(
@@ -150,7 +184,7 @@ async def test_a_store_that_cannot_be_had_is_a_clear_error_and_is_tried_again(tm
         with pytest.raises(RpcError) as caught:
             await client.request("pilotfish/session/new", {})
         assert caught.value.code == 5
-        assert caught.value.data["remedy"]
+        assert (caught.value.data or {})["remedy"]
         status = await client.request("pilotfish/status")
         assert status["state"] == "failed"
         assert status["error"]["remedy"]
@@ -196,6 +230,7 @@ async def test_settings_are_fetched_from_a_client_that_has_them(folder: Path):
         session = (await client.request("pilotfish/session/new", {}))["session"]
         assert session["mode"] == "auto"
         assert "nonsense" in str((await client.request("pilotfish/status"))["problems"])
+        await client.load(session["id"])  # opens the session, which loads what a turn needs
         section = None  # the user took everything out again
         client.notify("workspace/didChangeConfiguration", {"settings": None})
         stop = client.request("pilotfish/session/cancel", {"sessionId": session["id"]})
@@ -281,4 +316,4 @@ def test_a_closed_input_is_said_in_words():
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("pilotfish serve speaks with an editor")
+    assert done.stderr.startswith("pilotfish serve talks to an editor")

@@ -9,7 +9,6 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from pilotfish.lsp import capabilities
 from pilotfish.protocol import reference, shapes, typescript, wire
 
 Generated = tuple[Callable[[], str], Path]
@@ -17,7 +16,6 @@ Generated = tuple[Callable[[], str], Path]
 FILES: list[Generated] = [
     (typescript.generate, typescript.TARGET),
     (reference.generate, reference.TARGET),
-    (capabilities.generate, capabilities.TARGET),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A client of the real server process over stdio, sharing no code with its connection. Checks laws 1 to 5 all the time.
+"""pytest-lsp's client of the real server process over stdio. Checks laws 1 to 5 all the time.
 
     async with connect(folder) as client:
         session = await client.new_session()
@@ -14,10 +14,22 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException, JsonRpcMethodNotFound
+from pygls.io_ import run_async
+from pygls.protocol import (
+    JsonRPCNotification,
+    JsonRPCRequestMessage,
+    JsonRPCResponseMessage,
+)
+from pytest_lsp import ClientServerConfig, LanguageClient
+from pytest_lsp.protocol import LanguageClientProtocol
 from tests.support.laws import Laws
 
 from pilotfish.protocol import wire
@@ -33,21 +45,102 @@ OURS: dict[str, Any] = {
 }
 
 
-class RpcError(Exception):
-    """The server answered with an error."""
+RpcError = JsonRpcException
+"""the server answered with an error"""
 
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(f"{error['code']}: {error['message']}")
-        self.code: int = error["code"]
-        self.message: str = error["message"]
-        self.data: Any = error.get("data")
+ASKED = (
+    *(name for name, row in wire.METHODS.items() if row.sender == "server" and row.result is not None),
+    types.WORKSPACE_APPLY_EDIT,
+    types.WORKSPACE_CONFIGURATION,
+    types.WORKSPACE_CODE_LENS_REFRESH,
+    types.WINDOW_SHOW_DOCUMENT,
+    types.WINDOW_SHOW_MESSAGE_REQUEST,
+    types.WINDOW_WORK_DONE_PROGRESS_CREATE,
+    types.CLIENT_REGISTER_CAPABILITY,
+)
+"""what the server may ask of a client"""
+
+
+class ClientProtocol(LanguageClientProtocol):
+    """pytest-lsp's protocol with JSON values instead of lsprotocol's types, so that tests see what is on the wire."""
+
+    def __init__(self, client: Client, lsp: LanguageClient, converter: Any) -> None:
+        self.client = client
+        super().__init__(lsp, converter)  # pyright: ignore[reportUnknownMemberType]  # pytest-lsp does not type it
+
+    def get_message_type(self, method: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]  # cached there
+        del method
+
+    def get_result_type(self, method: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        del method
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        return data
+
+    def handle_message(self, message: Any) -> None:
+        assert message.get("jsonrpc") == "2.0", message
+        method, key, params = message.get("method"), message.get("id"), message.get("params")
+        if not self.client.hears(message):
+            return
+        typed: Any
+        if method == types.CANCEL_REQUEST:
+            typed = JsonRPCNotification(method, "2.0", types.CancelParams(params["id"]))
+        elif method is not None and "id" in message:
+            typed = JsonRPCRequestMessage(message["id"], method, "2.0", params)
+        elif method is not None:
+            typed = JsonRPCNotification(method, "2.0", params)
+        elif (error := message.get("error")) is not None:
+            told = types.ResponseError(error["code"], error["message"], error.get("data"))
+            typed = types.ResponseErrorMessage(id=key, error=told)
+        else:
+            typed = JsonRPCResponseMessage(key, "2.0", message["result"])
+        super().handle_message(typed)
+        self.client.tell_waiters()
+
+
+class Gate:
+    """A stream that is read only while `reading` is set."""
+
+    def __init__(self, stream: asyncio.StreamReader, reading: asyncio.Event) -> None:
+        self._stream = stream
+        self._reading = reading
+
+    async def readline(self) -> bytes:
+        await self._reading.wait()
+        return await self._stream.readline()
+
+    async def readexactly(self, n: int) -> bytes:
+        return await self._stream.readexactly(n)
+
+
+class JsonClient(LanguageClient):
+    """pytest-lsp's client, for a server that a test may stop reading from, or that runs already."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        super().__init__(protocol_cls=partial(ClientProtocol, client))  # pyright: ignore[reportUnknownMemberType]
+        self.capabilities = types.ClientCapabilities()  # its checks want lsprotocol's types
+
+    async def start_io(self, cmd: str, *args: str, **kwargs: Any) -> None:
+        pipe = asyncio.subprocess.PIPE
+        self.client.attach(
+            await asyncio.create_subprocess_exec(cmd, *args, stdin=pipe, stdout=pipe, limit=2**26, **kwargs)
+        )
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """A message that the server must not send fails the test at its next request."""
+        if source is JsonRpcException:
+            self.client.fault = error
 
 
 class Client:
     """One connection to one server process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+    process: asyncio.subprocess.Process
+
+    def __init__(self) -> None:
+        self.lsp = JsonClient(self)
+        self.fault: Exception | None = None
         self.laws = Laws()
         self.updates: list[wire.UpdateParams] = []
         self.heard: list[dict[str, Any]] = []
@@ -56,20 +149,42 @@ class Client:
         """answers with no id of ours, or a second answer to one"""
         self.answers: dict[str, Answerer] = {"pilotfish/approval/request": allow}
         """method → what answers the server's request; the rest is refused with -32601"""
+        self.taken_back: list[Any] = []
+        """ids of the server's requests that it cancelled"""
+        self.said: dict[Any, Any] = {}
+        """id of the server's request → what it was answered"""
         self.reading = asyncio.Event()
         """cleared: the client does not read"""
         self.reading.set()
         self.initialized: dict[str, Any] = {}
         self._waiting: dict[int | str, asyncio.Future[Any]] = {}
         self._next = 0
-        self._news = asyncio.Condition()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._answering: dict[Any, asyncio.Task[None]] = {}
-        self.taken_back: list[Any] = []
-        """ids of the server's requests that it cancelled"""
-        self.said: dict[Any, Any] = {}
-        """id of the server's request → what it was answered"""
-        self._reader = asyncio.create_task(self._read())
+        self._news = asyncio.Event()
+        self._answered: set[int | str] = set()
+        self._answerers: set[asyncio.Task[Any]] = set()
+        self._reader: asyncio.Task[None] | None = None
+        for method in ASKED:
+            self.lsp.feature(method)(self._answering(method))
+        self.lsp.feature("pilotfish/session/update")(partial(self._updated))
+
+    def attach(self, process: asyncio.subprocess.Process) -> None:
+        """Talk to a server that runs already."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self.lsp.protocol.set_writer(process.stdin)
+        self._reader = asyncio.create_task(self._read(Gate(process.stdout, self.reading)))
+
+    async def _read(self, stream: Gate) -> None:
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                report = self.lsp.report_server_error
+                await run_async(threading.Event(), stream, self.lsp.protocol, error_handler=report)
+        finally:
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(ConnectionError("the server has closed the connection"))
+            self.tell_waiters()
 
     def forget(self) -> None:
         """As if nothing had been heard yet; says yes to questions again. For tests that share a server."""
@@ -89,25 +204,23 @@ class Client:
         self.process.stdin.write(data)
 
     def notify(self, method: str, params: Any = None) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+        self.lsp.protocol.notify(method, params)
 
     def ask(self, method: str, params: Any = None, key: int | str | None = None) -> asyncio.Future[Any]:
         """Send a request; the answer is a future."""
         if key is None:
             self._next += 1
             key = self._next
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer = asyncio.wrap_future(self.lsp.protocol.send_request(method, params, msg_id=key))
         self._waiting[key] = answer
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": key, "method": method}
-        if params is not None:
-            message["params"] = params
-        self.send(message)
         return answer
 
     async def request(self, method: str, params: Any = None, timeout: float = 120.0) -> Any:
         """The answer to a request; RpcError when it is an error."""
         result = await asyncio.wait_for(self.ask(method, params), timeout)
         self.laws.check()
+        if self.fault is not None:
+            raise self.fault
         return result
 
     # -- the usual things ---------------------------------------------------------------------------------------------
@@ -154,12 +267,9 @@ class Client:
 
     async def until(self, found: Callable[[], bool], timeout: float = 120.0) -> None:
         """Returns when `found` holds; asked again after every message."""
-
-        async def wait() -> None:
-            async with self._news:
-                await self._news.wait_for(found)
-
-        await asyncio.wait_for(wait(), timeout)
+        async with asyncio.timeout(timeout):
+            while not found():
+                await self._news.wait()
 
     async def told(self, kind: str, session: str | None = None, timeout: float = 120.0) -> wire.UpdateParams:
         """The first update of this kind, as soon as it is here."""
@@ -199,70 +309,51 @@ class Client:
         self.reading.set()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.process.wait(), 10.0)
-        self._reader.cancel()
-        for task in (*self._tasks, *self._answering.values()):
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        for task in tuple(self._answerers):
             task.cancel()
-        await asyncio.gather(self._reader, return_exceptions=True)
 
     # -- hearing ------------------------------------------------------------------------------------------------------
 
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        stdout = self.process.stdout
-        try:
-            while True:
-                await self.reading.wait()
-                head = await stdout.readuntil(b"\r\n\r\n")
-                fields = dict(line.split(": ", 1) for line in head.decode("ascii").strip().split("\r\n"))
-                body = await stdout.readexactly(int(fields["Content-Length"]))
-                await self._hear(json.loads(body))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            gone = ConnectionError("the server has closed the connection")
-            for answer in self._waiting.values():
-                if not answer.done():
-                    answer.set_exception(gone)
-        finally:
-            async with self._news:
-                self._news.notify_all()
-
-    async def _hear(self, message: dict[str, Any]) -> None:
-        assert message.get("jsonrpc") == "2.0", message
+    def hears(self, message: dict[str, Any]) -> bool:
+        """Note a message; returns whether it is one to handle."""
         self.heard.append(message)
-        method = message.get("method")
-        if method is None:
-            answer = self._waiting.get(message["id"]) if message["id"] is not None else None
-            if answer is None or answer.done():
-                self.unasked.append(message)
-            elif "error" in message:
-                answer.set_exception(RpcError(message["error"]))
-            else:
-                answer.set_result(message["result"])
-        elif "id" in message:
-            task = asyncio.create_task(self._answer(message))
-            self._answering[message["id"]] = task
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif method == "pilotfish/session/update":
-            with contextlib.suppress(AssertionError):  # raised again by the next request
-                self.updates.append(self.laws.update(message["params"]))
-        elif method == "$/cancelRequest":
+        if message.get("method") == types.CANCEL_REQUEST:
             self.taken_back.append(message["params"]["id"])
-            if task := self._answering.get(message["params"]["id"]):
-                task.cancel()
-        async with self._news:
-            self._news.notify_all()
+        if "method" in message:
+            return True
+        if (key := message["id"]) in self._waiting and key not in self._answered:
+            self._answered.add(key)
+            return True
+        self.unasked.append(message)
+        self.tell_waiters()
+        return False
 
-    async def _answer(self, message: dict[str, Any]) -> None:
-        answerer = self.answers.get(message["method"])
-        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
-        if answerer is None:
-            self.send({**reply, "error": {"code": -32601, "message": "not served here"}})
-            return
-        try:
-            result = self.said[message["id"]] = await answerer(message["params"])
-            self.send({**reply, "result": result})
-        except RpcError as error:
-            self.send({**reply, "error": {"code": error.code, "message": error.message}})
+    def tell_waiters(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def _updated(self, params: Any) -> None:
+        with contextlib.suppress(AssertionError):  # raised again by the next request
+            self.updates.append(self.laws.update(params))
+
+    def _answering(self, method: str) -> Callable[[Any], Awaitable[Any]]:
+        async def answer(params: Any) -> Any:
+            answerer = self.answers.get(method)
+            if answerer is None:
+                raise JsonRpcMethodNotFound("not served here")
+            key, task = self.lsp.protocol.msg_id, asyncio.current_task()
+            assert task is not None
+            self._answerers.add(task)
+            try:
+                result = self.said[key] = await answerer(params)
+            finally:
+                self._answerers.discard(task)
+            return result
+
+        return answer
 
 
 def frame(message: Any) -> bytes:
@@ -306,18 +397,10 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 async def spawn(home: Path, **more: str) -> Client:
     """A server process that has been told nothing yet."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "pilotfish",
-        "serve",
-        "--stdio",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env=environment(home, **more),
-        limit=2**26,
-    )
-    return Client(process)
+    command = [sys.executable, "-m", "pilotfish", "serve", "--stdio"]
+    client = Client()
+    await ClientServerConfig(command, lambda: client.lsp, environment(home, **more)).start()
+    return client
 
 
 @contextlib.asynccontextmanager

@@ -81,12 +81,12 @@ def options(
     del version
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def serve() -> int:
+@app.command(name="serve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def serve_editor() -> int:
     """Serve an editor over stdio, as a language server."""
-    from pilotfish.lsp.boot import main
+    from pilotfish.lsp.start import serve
 
-    return main()
+    return serve()
 
 
 @app.command()

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cattrs import Converter
 from lsprotocol import types
-from pygls.protocol import default_converter
 
 from pilotfish.errors import BadRequest
 from pilotfish.lsp import commands
@@ -18,7 +18,7 @@ from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.attached import resource, selected
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.documents import Document, Documents, Place
-from pilotfish.lsp.framing import as_object, as_objects
+from pilotfish.lsp.json_values import as_object, as_objects
 from pilotfish.lsp.params import read
 from pilotfish.protocol import wire
 
@@ -59,11 +59,11 @@ _PLAIN_OFFERS = {
 class Actions:
     """Answers `textDocument/codeAction`, `codeAction/resolve` and `textDocument/codeLens`."""
 
-    def __init__(self, client: Client, documents: Documents, approvals: Approvals) -> None:
+    def __init__(self, client: Client, documents: Documents, approvals: Approvals, converter: Converter) -> None:
         self._client = client
         self._documents = documents
         self._approvals = approvals
-        self._converter = default_converter()
+        self._json = converter.unstructure
 
     async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         only, place = params.context.only, {"uri": params.text_document.uri, "range": self._json(params.range)}
@@ -150,9 +150,6 @@ class Actions:
             words = selected(where, document) if document is not None else ""
             return [wire.TextBlock(text=words or "Explain this."), about], True
         return [wire.TextBlock(text=offer.prompt), about], offer.send
-
-    def _json(self, value: Any) -> Any:
-        return self._converter.unstructure(value)
 
 
 def _wanted(kind: types.CodeActionKind, only: Sequence[types.CodeActionKind | str] | None) -> bool:

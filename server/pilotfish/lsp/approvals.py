@@ -8,7 +8,6 @@ surfaces clear. A question that is closed without an answer still waits: dismiss
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import difflib
 import logging
 import re
@@ -17,12 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lsprotocol import types
+
 from pilotfish.core.visible import shows
 from pilotfish.errors import BadRequest, UnknownCall
 from pilotfish.lsp.client import Client
-from pilotfish.lsp.framing import as_object
+from pilotfish.lsp.json_values import as_object
 from pilotfish.lsp.params import read
-from pilotfish.lsp.peer import ClientError, Peer
+from pilotfish.lsp.protocol import ClientError, Connection
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import ERROR_CODES
 
@@ -48,8 +49,10 @@ class Answers(Protocol):
 class Approvals:
     """Every open question and where it is shown."""
 
-    def __init__(self, peer: Peer, client: Client, editor: LspEditor, lenses_changed: Callable[[], None]) -> None:
-        self._peer = peer
+    def __init__(
+        self, connection: Connection, client: Client, editor: LspEditor, lenses_changed: Callable[[], None]
+    ) -> None:
+        self._connection = connection
         self._client = client
         self._editor = editor
         self._lenses_changed = lenses_changed
@@ -93,7 +96,7 @@ class Approvals:
             told = wire.ApprovalResolved(
                 approval_id=question.approval_id, session_id=question.session_id, option_id=option_id, by=by
             )
-            self._peer.notify("pilotfish/approval/resolved", told)
+            self._connection.notify("pilotfish/approval/resolved", told)
         self._lenses_changed()
 
     def answer(self, params: Any, by: str) -> bool:
@@ -122,7 +125,7 @@ class Approvals:
         asked, wrong = views.question(question), ""
         for _ in range(_TRIES):
             try:
-                said = await self._peer.request("pilotfish/approval/request", asked)
+                said = await self._connection.request("pilotfish/approval/request", asked)
                 self._answered(question, read(wire.ApprovalAnswer, said), "client")
             except ClientError as error:
                 log.warning("the client does not show the question %s: %s", question.approval_id, error)
@@ -143,22 +146,18 @@ class Approvals:
             await self._show_file(question)
         labels: dict[str, OptionId] = {label(option): option.id for option in question.options}
         try:
-            said = await self._peer.request(
-                "window/showMessageRequest",
-                {"type": 3, "message": title(question), "actions": [{"title": label} for label in labels]},
-            )
+            chosen = await self._connection.choose(title(question), tuple(labels))
         except ClientError as error:
             log.warning("the client does not show the question %s: %s", question.approval_id, error)
             return
-        option = labels.get(str((as_object(said) or {}).get("title")))
-        if option is not None:
-            self._answered(question, wire.ApprovalAnswer(option_id=option), "message")
+        if chosen is not None:
+            self._answered(question, wire.ApprovalAnswer(option_id=labels[chosen]), "message")
         else:
             self._say_that_it_waits()
 
     def _say_that_it_waits(self, why: str = "") -> None:
         waits = "Pilotfish waits for your answer. Run pilotfish.approve to answer, pilotfish.cancel to stop."
-        self._peer.notify("window/showMessage", {"type": 2 if why else 3, "message": f"{why}{waits}"})
+        self._connection.message(types.MessageType.Warning if why else types.MessageType.Info, f"{why}{waits}")
 
     async def _show_file(self, question: Question) -> bool:
         """The preview as a file of its own, for clients that can open one."""
@@ -172,11 +171,7 @@ class Approvals:
             ) as file:
                 file.write(preview_text(question))
             path = self._previews[question.approval_id] = Path(file.name)
-        with contextlib.suppress(ClientError, TimeoutError):
-            shown = {"uri": path.as_uri(), "takeFocus": False}
-            answer = await self._peer.request("window/showDocument", shown, 5.0)
-            return (as_object(answer) or {}).get("success") is True
-        return False
+        return await self._connection.show(path)
 
     def _answered(self, question: Question, answer: wire.ApprovalAnswer, by: str) -> bool:
         """Hand an answer over. BadRequest when it is none to this question: that is neither consent nor refusal."""

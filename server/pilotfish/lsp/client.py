@@ -1,7 +1,4 @@
-"""What the client said of itself in `initialize`, read leniently: it has its answer already.
-
-A wrong value is left out, with a problem that `status` shows; it never costs the connection.
-"""
+"""What the client sent in `initialize`. A wrong value is left out and shown by `status`; nothing is refused."""
 
 from __future__ import annotations
 
@@ -12,9 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pilotfish.lsp.boot import hello_of
 from pilotfish.lsp.documents import path_of
-from pilotfish.lsp.framing import as_object, as_objects
+from pilotfish.lsp.json_values import as_object, as_objects
 from pilotfish.protocol import wire
 
 
@@ -47,7 +43,7 @@ class Client:
 
 def read_client(params: Mapping[str, Any], encoding: str) -> Client:
     """The client behind these params of `initialize`."""
-    said = hello_of(dict(params))
+    said = as_object((as_object(params.get("initializationOptions")) or {}).get("pilotfish"))
     problems: list[str] = []
     hello = _hello(said or {}, problems)
     capabilities = as_object(params.get("capabilities")) or {}

@@ -1,4 +1,4 @@
-"""The documents a client has open, mirrored: texts, versions, and positions in the encoding that was agreed.
+"""The documents a client has open: texts, versions, and positions in the encoding that was agreed.
 
 A line ends at `\\n`, `\\r\\n` or `\\r` and nowhere else, as LSP says; Python's `splitlines` disagrees.
 Offsets are code points of the text.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pilotfish.errors import BadRequest
-from pilotfish.lsp.framing import as_object, as_objects
+from lsprotocol import types
+from pygls.workspace import Workspace
 
 _LINE_END = re.compile("\r\n|\r|\n")
 _WIDTH = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
@@ -101,11 +100,18 @@ class Document:
     """a version of which the editor itself said that it is on disk"""
 
 
-class Documents:
-    """Every open document. Tolerates what editors do: changes after a close, any first version, unknown documents."""
+class Documents(Workspace):
+    """Every open document, in place of pygls' `Workspace`. Changes of a document that is not open are ignored.
+
+    Why not pygls' own: it ends lines where LSP does not (at a form feed, at U+2028), which loses the editor's text,
+    and it moves a position after the last line's end one character back.
+    """
 
     def __init__(self, encoding: str) -> None:
+        super().__init__(None, position_encoding=encoding)
         self.encoding = encoding
+        self.on_change: Callable[[Document], None] = lambda _: None
+        """called with every document that was opened, changed or closed"""
         self._open: dict[str, Document] = {}
         self._by_path: dict[Path, Document] = {}
 
@@ -118,69 +124,50 @@ class Documents:
     def all(self) -> Sequence[Document]:
         return tuple(self._open.values())
 
-    def opened(self, params: Any) -> Document:
+    def put_text_document(self, text_document: types.TextDocumentItem, notebook_uri: str | None = None) -> None:
         """`textDocument/didOpen`"""
-        item = _object(params, "textDocument")
-        uri, text, version = item.get("uri"), item.get("text"), item.get("version")
-        if not isinstance(uri, str) or not isinstance(text, str):
-            raise BadRequest("textDocument needs uri and text", field="textDocument")
+        del notebook_uri  # a notebook cell is a document like any other
+        names = _names(text_document.uri)
         document = Document(
-            uri=uri,
-            path=next(iter(_names(uri)), None),
-            text=Text(text, self.encoding),
-            version=version if isinstance(version, int) else 0,
-            language=str(item.get("languageId", "")),
+            uri=text_document.uri,
+            path=next(iter(names), None),
+            text=Text(text_document.text, self.encoding),
+            version=text_document.version,
+            language=str(text_document.language_id),
         )
-        self._open[uri] = document
-        for path in _names(uri):
+        self._open[document.uri] = document
+        for path in names:
             self._by_path[path] = document
-        return document
+        self.on_change(document)
 
-    def changed(self, params: Any) -> Document | None:
-        """`textDocument/didChange`; None: that document is not open"""
-        item = _object(params, "textDocument")
-        document = self._open.get(str(item.get("uri")))
-        changes = params.get("contentChanges")
+    def update_text_document(
+        self, text_doc: types.VersionedTextDocumentIdentifier, change: types.TextDocumentContentChangeEvent
+    ) -> None:
+        """`textDocument/didChange`, called for one change after the other"""
+        document = self._open.get(text_doc.uri)
         if document is None:
-            return None
-        # All or nothing: a message half understood would leave a text that nobody has.
-        now = document.text
-        for change in as_objects(changes):
-            text = change.get("text")
-            if not isinstance(text, str):
-                raise BadRequest("a change needs a text", field="contentChanges")
-            span = as_object(change.get("range"))
-            if span is None:
-                now = Text(text, self.encoding)
-                continue
-            start, end = now.offset(place_of(span.get("start"))), now.offset(place_of(span.get("end")))
-            now = Text(now.value[:start] + text + now.value[max(start, end) :], self.encoding)
-        document.text = now
-        version = item.get("version")
-        document.version = version if isinstance(version, int) else document.version + 1
-        return document
+            return
+        now, start, end = document.text, 0, len(document.text.value)
+        if isinstance(change, types.TextDocumentContentChangePartial):
+            start, end = (now.offset(Place(at.line, at.character)) for at in (change.range.start, change.range.end))
+        value = now.value[:start] + change.text + now.value[max(start, end) :]
+        document.text = Text(value, self.encoding)
+        document.version = text_doc.version
+        self.on_change(document)
 
-    def closed(self, params: Any) -> Document | None:
+    def remove_text_document(self, doc_uri: str) -> None:
         """`textDocument/didClose`"""
-        document = self._open.pop(str(_object(params, "textDocument").get("uri")), None)
-        if document is not None:
-            for path in _names(document.uri):
-                if self._by_path.get(path) is document:
-                    del self._by_path[path]
-        return document
+        document = self._open.pop(doc_uri, None)
+        if document is None:
+            return
+        for path in _names(document.uri):
+            if self._by_path.get(path) is document:
+                del self._by_path[path]
+        self.on_change(document)
 
 
-def place_of(value: Any) -> Place:
-    """A Position of LSP."""
-    position = as_object(value) or {}
-    line, character = position.get("line"), position.get("character")
-    if isinstance(line, int) and isinstance(character, int) and line >= 0 and character >= 0:
-        return Place(line, character)
-    raise BadRequest("a position has a line and a character", field="position")
-
-
-def json_of(place: Place) -> dict[str, int]:
-    return {"line": place.line, "character": place.character}
+def position(place: Place) -> types.Position:
+    return types.Position(place.line, place.character)
 
 
 def path_of(uri: str) -> Path | None:
@@ -205,10 +192,3 @@ def _names(uri: str) -> tuple[Path, ...]:
     except (OSError, RuntimeError):
         real = path
     return (real,) if real == path else (real, path)
-
-
-def _object(params: Any, field: str) -> dict[str, Any]:
-    value = as_object((as_object(params) or {}).get(field))
-    if value is None:
-        raise BadRequest(f"{field} is missing", field=field)
-    return value

@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lsprotocol import types
+
 from pilotfish.errors import BadRequest
-from pilotfish.lsp.documents import Document, Documents, json_of, path_of
-from pilotfish.lsp.framing import as_object
+from pilotfish.lsp.documents import Document, Documents, path_of, position
+from pilotfish.lsp.json_values import as_object
 from pilotfish.lsp.params import read
-from pilotfish.lsp.peer import ClientError, Peer
+from pilotfish.lsp.protocol import ClientError, Connection
 from pilotfish.protocol import wire
 from pilotfish.workspace.port import Buffer, Hunk, Saved
 
@@ -41,12 +43,15 @@ _ABILITIES = {
 class LspEditor:
     """Implements `workspace.port.Editor` over a connection."""
 
-    def __init__(self, peer: Peer, documents: Documents, abilities: wire.ClientAbilities, *, can_edit: bool) -> None:
-        self._peer = peer
+    def __init__(
+        self, connection: Connection, documents: Documents, abilities: wire.ClientAbilities, *, can_edit: bool
+    ) -> None:
+        self._connection = connection
         self._documents = documents
         self._abilities = abilities
         self._can_edit = can_edit
         self._moved: dict[Path, asyncio.Event] = {}
+        documents.on_change = self._note_change
 
     @property
     def can_edit(self) -> bool:
@@ -92,12 +97,12 @@ class LspEditor:
         edits = _edits(document, hunks)
         if edits is None:
             return False
-        change = {"textDocument": {"uri": document.uri, "version": version}, "edits": edits}
+        identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, version)
+        change = types.TextDocumentEdit(identifier, edits)
+        params = types.ApplyWorkspaceEditParams(types.WorkspaceEdit(document_changes=[change]))
         moved = self._expect(path)
         try:
-            answer = await self._peer.request(
-                "workspace/applyEdit", {"edit": {"documentChanges": [change]}}, APPLY_SECONDS
-            )
+            answer = await self._connection.request(types.WORKSPACE_APPLY_EDIT, params, APPLY_SECONDS)
         except (ClientError, TimeoutError) as error:
             log.warning("workspace/applyEdit: %s", error or "no answer in time")
             return False
@@ -124,7 +129,7 @@ class LspEditor:
         if not getattr(self._abilities, _ABILITIES.get(method, ""), False):
             return None
         try:
-            return await self._peer.request(f"pilotfish/editor/{method}", dict(params), timeout)
+            return await self._connection.request(f"pilotfish/editor/{method}", dict(params), timeout)
         except (ClientError, TimeoutError) as error:
             log.info("editor/%s: %s", method, error or "no answer in time")
             return None
@@ -136,18 +141,15 @@ class LspEditor:
         shown = wire.DiffParams(title=title, uri=uri, before=before, after=after)
         return await self._ask("pilotfish/editor/diff", shown, HOLD_SECONDS) is not None
 
-    def moved(self, document: Document | None) -> None:
-        """A document was opened, changed or closed."""
-        if document is not None and document.path is not None:
-            event = self._moved.pop(document.path, None)
-            if event is not None:
-                event.set()
+    def _note_change(self, document: Document) -> None:
+        if document.path is not None and (event := self._moved.pop(document.path, None)) is not None:
+            event.set()
 
     async def _ask(self, method: str, params: wire.Wire, timeout: float) -> wire.Wire | None:
         """An answer in its shape, or None: no answer, an error, or another shape."""
         result = wire.METHODS[method].result or wire.Empty
         try:
-            return read(result, await self._peer.request(method, params, timeout) or {})
+            return read(result, await self._connection.request(method, params, timeout) or {})
         except (ClientError, TimeoutError) as error:
             log.warning("%s: %s", method, error or "no answer in time")
         except BadRequest as error:
@@ -171,13 +173,13 @@ def _buffer(path: Path, document: Document) -> Buffer:
     return Buffer(path, document.text.value, document.version, dirty=False if saved else None)
 
 
-def _edits(document: Document, hunks: Sequence[Hunk]) -> list[dict[str, Any]] | None:
+def _edits(document: Document, hunks: Sequence[Hunk]) -> list[types.TextEdit] | None:
     """Hunks as TextEdits, or None when they overlap or reach outside: clients clamp and half apply such edits."""
-    text, last, edits = document.text, 0, list[dict[str, Any]]()
+    text, last, edits = document.text, 0, list[types.TextEdit]()
     for hunk in sorted(hunks, key=lambda hunk: (hunk.start, hunk.end)):
         if not last <= hunk.start <= hunk.end <= len(text.value):
             return None
         last = hunk.end
-        start, end = json_of(text.place(hunk.start)), json_of(text.place(hunk.end))
-        edits.append({"range": {"start": start, "end": end}, "newText": hunk.text})
+        where = types.Range(position(text.place(hunk.start)), position(text.place(hunk.end)))
+        edits.append(types.TextEdit(where, hunk.text))
     return edits

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from lsprotocol import types
+
 from pilotfish.core.records import SessionRecord
 from pilotfish.engine.ports import Question, Session, Told
 from pilotfish.errors import BadRequest
@@ -12,9 +14,8 @@ from pilotfish.lsp import views
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.editor import LspEditor
-from pilotfish.lsp.framing import as_object
 from pilotfish.lsp.params import read
-from pilotfish.lsp.peer import ClientError, Peer
+from pilotfish.lsp.protocol import ClientError, Connection
 from pilotfish.protocol import present, wire
 
 log = logging.getLogger(__name__)
@@ -23,8 +24,8 @@ log = logging.getLogger(__name__)
 class LspFace:
     """Tells the client what happens, and asks it."""
 
-    def __init__(self, peer: Peer, client: Client, editor: LspEditor, approvals: Approvals) -> None:
-        self._peer = peer
+    def __init__(self, connection: Connection, client: Client, editor: LspEditor, approvals: Approvals) -> None:
+        self._connection = connection
         self._client = client
         self._editor = editor
         self._approvals = approvals
@@ -41,16 +42,16 @@ class LspFace:
 
     @property
     def keeps_up(self) -> bool:
-        return self._peer.outbox.keeps_up
+        return self._connection.server.outbox.keeps_up
 
     async def room(self) -> None:
-        await self._peer.outbox.room()
+        await self._connection.server.outbox.room()
 
     def tell(self, told: Told) -> None:
         if self._client.ours or told.session_id in self.told_plainly:
             update = present.update(told.record, self._session(told))
             if update is not None:
-                self._peer.notify(
+                self._connection.notify(
                     "pilotfish/session/update",
                     wire.UpdateParams(session_id=told.session_id, turn_id=told.turn_id, seq=told.seq, update=update),
                 )
@@ -68,7 +69,7 @@ class LspFace:
             return await self._ask_plainly(question, options)
         asked = wire.AskParams(session_id=session_id, turn_id=turn_id, question=question, options=tuple(options))
         try:
-            said = read(wire.AskResult, await self._peer.request("pilotfish/user/ask", asked))
+            said = read(wire.AskResult, await self._connection.request("pilotfish/user/ask", asked))
         except (ClientError, BadRequest) as error:
             log.warning("pilotfish/user/ask: %s", error)
             return None
@@ -77,18 +78,13 @@ class LspFace:
     async def _ask_plainly(self, question: str, options: Sequence[str]) -> str | None:
         """A message with buttons; a plain client has no place to type."""
         if not options:
-            self._peer.notify("window/showMessage", {"type": 3, "message": question})
+            self._connection.message(types.MessageType.Info, question)
             return None
-        actions = [{"title": option} for option in options]
         try:
-            said = await self._peer.request(
-                "window/showMessageRequest", {"type": 3, "message": question, "actions": actions}
-            )
+            return await self._connection.choose(question, options)
         except ClientError as error:
             log.warning("window/showMessageRequest: %s", error)
             return None
-        chosen = (as_object(said) or {}).get("title")
-        return chosen if chosen in options else None
 
     def _session(self, told: Told) -> wire.Session | None:
         if not isinstance(told.record, SessionRecord):

@@ -1,18 +1,16 @@
-"""What each of our methods does: one table, each row a thin adapter over `engine.live.Live`.
+"""Our own methods: each is a thin adapter over `engine.live.Live`. `features.FEATURES` registers them.
 
-A prompt has more to it: `prompts.py`.
+A prompt takes more: `prompts.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pilotfish.core.policy import Rule
 from pilotfish.core.rules import fault_of
-from pilotfish.engine import models
 from pilotfish.engine.live import Live
 from pilotfish.engine.providers import can_be_sent
 from pilotfish.errors import BadRequest, NotTrusted, TurnError, UnknownCall
@@ -21,11 +19,9 @@ from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.documents import Documents, path_of
 from pilotfish.lsp.face import LspFace
 from pilotfish.lsp.mentions import Mentions
-from pilotfish.lsp.peer import Call
 from pilotfish.lsp.prompts import Prompts
 from pilotfish.protocol import present, wire
-
-Handler = Callable[["Handlers", Any, Call], Awaitable[wire.Wire]]
+from pilotfish.settings import Settings
 
 MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # on one page, whatever is asked for: there is a next one
 
@@ -62,13 +58,9 @@ class Handlers:
             await self._mentions.aclose()
         await self.live.aclose()
 
-    async def serve(self, params: wire.Wire, call: Call) -> wire.Wire:
-        """Answer a request whose params have been checked."""
-        return await HANDLERS[call.method](self, params, call)
-
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    async def session_new(self, params: wire.SessionNewParams, _: Call) -> wire.Wire:
+    async def session_new(self, params: wire.SessionNewParams) -> wire.Wire:
         folder = _folder(params.workspace_folder)
         if folder is not None and not await asyncio.to_thread(Path(folder).is_dir):
             raise BadRequest(f"workspaceFolder: there is no folder {folder}", field="workspaceFolder")
@@ -77,14 +69,14 @@ class Handlers:
         self.tell_plainly(session.id)
         return wire.SessionResult(session=views.session(session))
 
-    async def session_list(self, params: wire.SessionListParams, _: Call) -> wire.Wire:
+    async def session_list(self, params: wire.SessionListParams) -> wire.Wire:
         folder = _folder(params.workspace_folder)
         listed = await self.live.list(folder, params.query, params.cursor, min(params.limit, MAX_SESSIONS))
         return wire.SessionListResult(
             sessions=tuple(views.session(session) for session in listed.sessions), next_cursor=listed.next_cursor
         )
 
-    async def session_load(self, params: wire.SessionLoadParams, _: Call) -> wire.Wire:
+    async def session_load(self, params: wire.SessionLoadParams) -> wire.Wire:
         loaded = await self.live.load(params.session_id, params.before, min(params.limit, MAX_ITEMS))
         self.tell_plainly(params.session_id)
         return wire.SessionLoadResult(
@@ -95,22 +87,22 @@ class Handlers:
             pending_approvals=tuple(views.question(question) for question in loaded.questions),
         )
 
-    async def session_rename(self, params: wire.SessionRenameParams, _: Call) -> wire.Wire:
+    async def session_rename(self, params: wire.SessionRenameParams) -> wire.Wire:
         return wire.SessionResult(session=views.session(await self.live.rename(params.session_id, params.title)))
 
-    async def session_delete(self, params: wire.SessionParams, _: Call) -> wire.Wire:
+    async def session_delete(self, params: wire.SessionParams) -> wire.Wire:
         await self.live.delete(params.session_id)
         return wire.Empty()
 
-    async def session_fork(self, params: wire.SessionForkParams, _: Call) -> wire.Wire:
+    async def session_fork(self, params: wire.SessionForkParams) -> wire.Wire:
         session = await self.live.fork(params.session_id, params.item_id)
         self.tell_plainly(session.id)
         return wire.SessionResult(session=views.session(session))
 
-    async def session_export(self, params: wire.SessionExportParams, _: Call) -> wire.Wire:
+    async def session_export(self, params: wire.SessionExportParams) -> wire.Wire:
         return wire.SessionExportResult(text=await self.live.export(params.session_id, params.format))
 
-    async def session_configure(self, params: wire.SessionConfigureParams, _: Call) -> wire.Wire:
+    async def session_configure(self, params: wire.SessionConfigureParams) -> wire.Wire:
         await self._must_exist(params.session_id)
         await self.recognise(params.model)
         session = await self.live.configure(params.session_id, params.model, params.mode)
@@ -118,27 +110,27 @@ class Handlers:
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
-    async def session_cancel(self, params: wire.CancelParams, _: Call) -> wire.Wire:
+    async def session_cancel(self, params: wire.CancelParams) -> wire.Wire:
         receipt = await self.live.cancel(params.session_id, params.tool_call_id)
         return present.receipt(receipt) or wire.Receipt()
 
-    async def session_retry(self, params: wire.SessionParams, _: Call) -> wire.Wire:
+    async def session_retry(self, params: wire.SessionParams) -> wire.Wire:
         await self.live.retry(params.session_id)
         return wire.Empty()
 
-    async def session_undo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
+    async def session_undo(self, params: wire.UndoParams) -> wire.Wire:
         if not params.dry_run:
             await self.needs_trust(params.session_id)
         done = await self.live.undo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return views.reverted(done)
 
-    async def session_redo(self, params: wire.UndoParams, _: Call) -> wire.Wire:
+    async def session_redo(self, params: wire.UndoParams) -> wire.Wire:
         if not params.dry_run:
             await self.needs_trust(params.session_id)
         done = await self.live.redo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return views.reverted(done)
 
-    async def queue_list(self, params: wire.SessionParams, _: Call) -> wire.Wire:
+    async def queue_list(self, params: wire.SessionParams) -> wire.Wire:
         line = await self.live.queue(params.session_id)
         return wire.QueueListResult(
             prompts=tuple(
@@ -147,26 +139,26 @@ class Handlers:
             )
         )
 
-    async def queue_remove(self, params: wire.QueueRemoveParams, _: Call) -> wire.Wire:
+    async def queue_remove(self, params: wire.QueueRemoveParams) -> wire.Wire:
         await self.live.withdraw(params.session_id, params.prompt_id)
         return wire.Empty()
 
     # -- approvals and rules --------------------------------------------------------------------------------------
 
-    async def approval_list(self, params: wire.ApprovalListParams, _: Call) -> wire.Wire:
+    async def approval_list(self, params: wire.ApprovalListParams) -> wire.Wire:
         await self._must_exist(params.session_id)
         waiting = self.live.questions(params.session_id)
         return wire.ApprovalListResult(approvals=tuple(views.question(question) for question in waiting))
 
-    async def approval_answer(self, params: wire.ApprovalAnswerParams, _: Call) -> wire.Wire:
+    async def approval_answer(self, params: wire.ApprovalAnswerParams) -> wire.Wire:
         said = params.model_dump(by_alias=True, exclude_none=True)
         return wire.ApprovalAnswerResult(accepted=self._approvals.answer(said, "client"))
 
-    async def rule_list(self, params: wire.RuleListParams, _: Call) -> wire.Wire:
+    async def rule_list(self, params: wire.RuleListParams) -> wire.Wire:
         await self._must_exist(params.session_id)
         return wire.RuleListResult(rules=tuple(views.rule(rule) for rule in self.live.rules(params.session_id)))
 
-    async def rule_add(self, params: wire.RuleAddParams, _: Call) -> wire.Wire:
+    async def rule_add(self, params: wire.RuleAddParams) -> wire.Wire:
         rule = Rule(decision=params.decision, tool=params.tool, pattern=params.pattern, scope=params.scope)
         if fault := fault_of(rule):
             field = "pattern" if params.tool else "tool"
@@ -179,7 +171,7 @@ class Handlers:
             self.live.add_rule(rule, await self._folder_of(params.session_id))
         return wire.RuleAddResult(rule=views.rule(rule))
 
-    async def rule_remove(self, params: wire.RuleRemoveParams, _: Call) -> wire.Wire:
+    async def rule_remove(self, params: wire.RuleRemoveParams) -> wire.Wire:
         folder = await self._folder_of(params.session_id)
         for rule in self.live.rules(params.session_id):
             if views.rule_id(rule) == params.id:
@@ -190,14 +182,14 @@ class Handlers:
 
     # -- the rest -------------------------------------------------------------------------------------------------
 
-    async def secret_set(self, params: wire.SecretSetParams, _: Call) -> wire.Wire:
+    async def secret_set(self, params: wire.SecretSetParams) -> wire.Wire:
         key = params.key.strip()
         if not can_be_sent(key):
             raise BadRequest("key: it has characters that no key has", field="key")
         self.live.set_secret(params.provider, key)
         return wire.Empty()
 
-    async def model_list(self, _params: wire.Empty, _: Call) -> wire.Wire:
+    async def model_list(self, _: wire.Empty) -> wire.Wire:
         return wire.ModelListResult(
             models=tuple(
                 wire.Model(
@@ -215,10 +207,10 @@ class Handlers:
             current=self.live.settings.model,
         )
 
-    async def command_list(self, _params: wire.Empty, _: Call) -> wire.Wire:
+    async def command_list(self, _: wire.Empty) -> wire.Wire:
         return wire.CommandListResult(commands=slash.listed(await self.own_commands()))
 
-    async def mention_complete(self, params: wire.MentionParams, _: Call) -> wire.Wire:
+    async def mention_complete(self, params: wire.MentionParams) -> wire.Wire:
         await self._must_exist(params.session_id)
         if self._mentions is None:
             self._mentions = Mentions(self.roots, self.documents, self._face.editor)
@@ -247,7 +239,7 @@ class Handlers:
         if model is None:
             return
         try:
-            await asyncio.to_thread(models.recognise, model, self.live.settings)
+            await asyncio.to_thread(_recognise, model, self.live.settings)
         except TurnError as error:
             raise BadRequest(f"model: {error} {error.remedy}", field="model") from None
 
@@ -257,33 +249,6 @@ class Handlers:
         return str(self.roots[0]) if self.roots else None
 
 
-HANDLERS: Mapping[str, Handler] = {
-    "pilotfish/session/new": Handlers.session_new,
-    "pilotfish/session/list": Handlers.session_list,
-    "pilotfish/session/load": Handlers.session_load,
-    "pilotfish/session/rename": Handlers.session_rename,
-    "pilotfish/session/delete": Handlers.session_delete,
-    "pilotfish/session/fork": Handlers.session_fork,
-    "pilotfish/session/export": Handlers.session_export,
-    "pilotfish/session/configure": Handlers.session_configure,
-    "pilotfish/session/cancel": Handlers.session_cancel,
-    "pilotfish/session/retry": Handlers.session_retry,
-    "pilotfish/session/undo": Handlers.session_undo,
-    "pilotfish/session/redo": Handlers.session_redo,
-    "pilotfish/queue/list": Handlers.queue_list,
-    "pilotfish/queue/remove": Handlers.queue_remove,
-    "pilotfish/approval/list": Handlers.approval_list,
-    "pilotfish/approval/answer": Handlers.approval_answer,
-    "pilotfish/rule/list": Handlers.rule_list,
-    "pilotfish/rule/add": Handlers.rule_add,
-    "pilotfish/rule/remove": Handlers.rule_remove,
-    "pilotfish/secret/set": Handlers.secret_set,
-    "pilotfish/model/list": Handlers.model_list,
-    "pilotfish/command/list": Handlers.command_list,
-    "pilotfish/mention/complete": Handlers.mention_complete,
-}
-
-
 def _folder(uri: str | None) -> str | None:
     if uri is None:
         return None
@@ -291,3 +256,9 @@ def _folder(uri: str | None) -> str | None:
     if path is None:
         raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
     return str(path)
+
+
+def _recognise(model: str, settings: Settings) -> None:
+    from pilotfish.engine import models  # with pydantic-ai, which most requests do not need
+
+    models.recognise(model, settings)

@@ -1,30 +1,27 @@
-"""The engine, loaded behind the answer to `initialize`: modules in a thread, then settings, store and sessions.
+"""Loads the engine after `initialize` is answered: settings, store and sessions first, then the model libraries.
 
-Requests that need it wait for it, and show that they do. A load that failed is a clear error to them, and is tried
-again with the next one: the user may have mended the cause.
+Requests that need the engine wait for it, and show that they do. If loading fails, they are answered with the reason,
+and the next request tries again: the user may have removed the cause.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import importlib
 import logging
-import time
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pilotfish import compiled
 from pilotfish.errors import PilotfishError, StorageError
 from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.documents import Documents
 from pilotfish.lsp.editor import LspEditor
-from pilotfish.lsp.peer import Peer
 from pilotfish.lsp.progress import Progresses
+from pilotfish.lsp.protocol import Connection
 from pilotfish.protocol import wire
 
 if TYPE_CHECKING:
@@ -35,9 +32,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Done = TypeVar("Done")
+
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
-LATER = 0.2  # seconds that a first request has to be made in: only its answer needs the rest
 M_MMAP_THRESHOLD = -3  # of malloc.h
 LARGE_BLOCK = 1 << 20
 _MODULES = (
@@ -55,7 +53,7 @@ _REMEDY = "Run `pilotfish doctor`."
 class Parts:
     """What a connection is made of, before there is an engine."""
 
-    peer: Peer
+    connection: Connection
     client: Client
     documents: Documents
     editor: LspEditor
@@ -96,7 +94,7 @@ class Loader:
     def start(self) -> asyncio.Task[Engine]:
         """Begin to load, or begin again."""
         self._loading = asyncio.get_running_loop().create_task(self._load(), name="loading")
-        self._loading.add_done_callback(_seen)
+        self._loading.add_done_callback(_log_failure)
         return self._loading
 
     async def engine(self, *, at_once: bool = False) -> Engine:
@@ -108,10 +106,6 @@ class Loader:
         if not at_once:
             await self._settled()
         return engine
-
-    @property
-    def _is_settled(self) -> bool:
-        return self._settling is None or self._settling.done()
 
     async def _settled(self) -> None:
         if self._settling is not None:
@@ -140,18 +134,6 @@ class Loader:
         await asyncio.wait((loading,))
         await self._parts.progresses.finish(progress, "ready" if self.now() else "failed")
         self._showing = None
-
-    async def engine_unless(self, cancelled: asyncio.Event) -> Engine | None:
-        """The engine; None when the request is cancelled first."""
-        if self._is_settled and (there := self.now()) is not None:
-            return None if cancelled.is_set() else there
-        engine, stop = asyncio.ensure_future(self.engine()), asyncio.ensure_future(cancelled.wait())
-        try:
-            await asyncio.wait((engine, stop), return_when=asyncio.FIRST_COMPLETED)
-            return await engine if engine.done() else None
-        finally:
-            engine.cancel()
-            stop.cancel()
 
     def now(self) -> Engine | None:
         """The engine, if it is there."""
@@ -189,7 +171,7 @@ class Loader:
     def settle(self, saying: Coroutine[Any, Any, Mapping[str, Any] | None]) -> None:
         """The client is about to say something new of its settings, or nothing after all."""
         self._settling = asyncio.get_running_loop().create_task(self._settle(saying, self._settling))
-        self._settling.add_done_callback(_seen)
+        self._settling.add_done_callback(_log_failure)
 
     async def _settle(
         self, saying: Coroutine[Any, Any, Mapping[str, Any] | None], earlier: asyncio.Task[None] | None
@@ -235,19 +217,21 @@ class Loader:
         parts, world = self._parts, self._world
         settings = await self._settings()
         ledger = await asyncio.to_thread(Ledger.open, settings.storage)
-        face = LspFace(parts.peer, parts.client, parts.editor, parts.approvals)
+        face = LspFace(parts.connection, parts.client, parts.editor, parts.approvals)
         live = Live(settings, ledger, face, roots=world.roots, trusted=world.trusted)
         face.session_of = live.session_of
         parts.approvals.answers = live.answer
         handlers = Handlers(live, face, parts.approvals, parts.documents)
         handlers.set_roots(world.roots)
-        plain = Plain(parts.peer, parts.client, live, handlers, parts.progresses)
+        plain = Plain(parts.connection, parts.client, live, handlers, parts.progresses)
         face.listeners.append(plain.told)
         if not parts.client.ours:
             live.ask_for_trust = plain.ask_for_trust
         self._use_mcp(live)
         live.warmed = asyncio.Event()
-        self._warming = asyncio.ensure_future(asyncio.to_thread(_warm, live, asyncio.get_running_loop(), live.warmed))
+        loop = asyncio.get_running_loop()
+        self._warming = asyncio.ensure_future(asyncio.to_thread(_load_model_libraries, live, loop, live.warmed))
+        self._warming.add_done_callback(_log_failure)
         return Engine(live, handlers, plain)
 
     async def _settings(self) -> Settings:
@@ -259,13 +243,28 @@ class Loader:
         return loaded.settings
 
 
-def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
-    """Load the modules of the user's provider while nobody waits: on the event loop they would hold up everyone.
+async def unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
+    """The result of the work, or None if `cancelled` is set first; the work has ended then."""
+    doing, stop = asyncio.ensure_future(work), asyncio.ensure_future(cancelled.wait())
+    try:
+        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
+        return None if doing.cancelled() else doing.result()
+    finally:
+        stop.cancel()
 
-    In a loop of this thread's own, because a model belongs to the loop it is made on; this one is let go.
+
+def _load_model_libraries(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
+    """Import what a turn with the user's provider needs, in a thread: on the event loop it would block everybody.
+
+    The model is made on a loop of this thread, because it belongs to the loop it is made on, and thrown away.
     """
-    from pilotfish.engine import adapter, models
+    from pilotfish.engine import adapter, models, session
     from pilotfish.engine.agent import main_agent
+
+    del session
 
     async def make() -> None:
         try:
@@ -273,19 +272,15 @@ def _warm(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) ->
         finally:
             await models.aclose()
 
-    with _no_collection():
-        try:
-            with contextlib.suppress(PilotfishError):  # no key yet, no such model: said when it is used
-                asyncio.run(make())
-        finally:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
-                loop.call_soon_threadsafe(warmed.set)
+    try:
+        with contextlib.suppress(PilotfishError):  # no key or no such model: the turn that uses it will say so
+            asyncio.run(make())
+    finally:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            loop.call_soon_threadsafe(warmed.set)
     _give_back_large_blocks()
-    time.sleep(LATER)
-    with _no_collection():
-        adapter.make_ready()
-        main_agent()
-    compiled.save()
+    adapter.make_ready()
+    main_agent()
 
 
 def _give_back_large_blocks() -> None:
@@ -302,25 +297,11 @@ def _words(problem: Problem) -> str:
 
 
 def _import() -> None:
-    with _no_collection():
-        for name in _MODULES:
-            importlib.import_module(name)
+    for name in _MODULES:
+        importlib.import_module(name)
 
 
-@contextlib.contextmanager
-def _no_collection() -> Generator[None]:
-    """Half of the time modules take to load is the collector looking at objects none of which can go yet. Nor can they
-    later: to look through all of them again and again would hold up every session for a tenth of a second. (What a
-    session held at that moment is looked through when one is deleted: `engine/memory.py`.)"""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.freeze()
-
-
-def _seen(task: asyncio.Task[Any]) -> None:
+def _log_failure(task: asyncio.Future[Any]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         traceback = None if isinstance(error, PilotfishError) else error
         log.error("the engine could not be loaded: %s", error, exc_info=traceback)

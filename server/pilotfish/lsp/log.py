@@ -66,6 +66,8 @@ def start_log() -> None:
     stderr.setFormatter(_Masked(_FORMAT))
     root.addHandler(stderr)
     root.addHandler(_Early())
+    # Each answer with an error would be a traceback; `report_server_error` logs what is unexpected.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
 
 
 def keep_log() -> None:

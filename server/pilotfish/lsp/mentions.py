@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pilotfish.core.mentions import written
 from pilotfish.lsp.documents import Documents
 from pilotfish.lsp.editor import LspEditor
-from pilotfish.lsp.framing import as_object, as_objects
+from pilotfish.lsp.json_values import as_object, as_objects
 from pilotfish.protocol import wire
 from pilotfish.workspace.index import Index
 

@@ -12,7 +12,7 @@ import orjson
 from pydantic import ValidationError
 
 from pilotfish.errors import BadRequest
-from pilotfish.lsp.framing import as_list, as_object
+from pilotfish.lsp.json_values import as_list, as_object
 from pilotfish.protocol import wire
 
 Shape = TypeVar("Shape", bound=wire.Wire)
@@ -30,11 +30,6 @@ _WORDS = {
 """pydantic's errors that speak of Python, in words for whoever wrote the client"""
 _SHOWN = 3  # things that are wrong at once; more help nobody
 _TAG = "type"  # what tells content blocks apart: the only unions that are received
-
-
-def parse(method: str, params: Any) -> Any:
-    """The params of one of our methods."""
-    return read(wire.METHODS[method].params, {} if params is None else params)
 
 
 def read(shape: type[Shape], value: Any) -> Shape:

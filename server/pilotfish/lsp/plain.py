@@ -16,20 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lsprotocol import types
+
 from pilotfish.core.messages import CallStatus
 from pilotfish.core.records import ChunkRecord, Receipt, StateRecord, ToolCallRecord, TurnStartRecord
 from pilotfish.engine.live import Live
 from pilotfish.engine.ports import Told
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.lsp import commands, views
-from pilotfish.lsp.arrivals import Arrivals
 from pilotfish.lsp.client import Client
-from pilotfish.lsp.framing import as_object, as_objects
 from pilotfish.lsp.handlers import Handlers
+from pilotfish.lsp.json_values import as_object, as_objects
 from pilotfish.lsp.params import read
-from pilotfish.lsp.peer import ClientError, Peer
 from pilotfish.lsp.progress import Progress, Progresses
 from pilotfish.lsp.prompts import undone_words
+from pilotfish.lsp.protocol import ClientError, Connection
+from pilotfish.lsp.request_order import RequestOrder
 from pilotfish.protocol import present, wire
 
 log = logging.getLogger(__name__)
@@ -41,7 +43,7 @@ ANY = "any"
 """the prompts of a plain client come in one after the other, whatever their session: it need not know of sessions"""
 WAITING_WORDS = "waits for your next prompt; stop once more to withdraw it"
 TRUST, READ_ONLY = "Trust this folder", "Read only"
-ERROR, WARNING, INFO = 1, 2, 3
+ERROR, WARNING, INFO = types.MessageType.Error, types.MessageType.Warning, types.MessageType.Info
 
 
 @dataclass(slots=True)
@@ -62,8 +64,10 @@ class _Turn:
 class Plain:
     """The commands of a plain client."""
 
-    def __init__(self, peer: Peer, client: Client, live: Live, handlers: Handlers, progresses: Progresses) -> None:
-        self._peer = peer
+    def __init__(
+        self, connection: Connection, client: Client, live: Live, handlers: Handlers, progresses: Progresses
+    ) -> None:
+        self._connection = connection
         self._client = client
         self._live = live
         self._handlers = handlers
@@ -73,7 +77,7 @@ class Plain:
         """prompt → its turn, from the moment it is asked for; those of one session run one after the other"""
         self._running: dict[str, _Turn] = {}
         """session → the turn that runs there"""
-        self._arrivals = Arrivals()
+        self._order = RequestOrder()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, command: str, arguments: Sequence[Any], token: Any) -> Any:
@@ -104,7 +108,7 @@ class Plain:
     async def prompt(self, arguments: Sequence[Any], token: Any) -> Any:
         asked = _asked(arguments)
         stop, arrived = asyncio.Event(), asyncio.Event()
-        async with self._arrivals.prompt(ANY):
+        async with self._order.prompt(ANY):
             if asked.session_id is not None:
                 await self._live.session(asked.session_id)  # there is one, or it is said now
             session_id = asked.session_id or await self._session(new=asked.new)
@@ -120,7 +124,7 @@ class Plain:
 
     async def cancel(self, arguments: Sequence[Any], _token: Any) -> Any:
         wanted = _words(arguments, "sessionId")
-        await self._arrivals.before(ANY)
+        await self._order.before(ANY)
         sessions = [wanted] if wanted else list(dict.fromkeys(turn.session_id for turn in self._turns.values()))
         receipts = [present.receipt(await self._stop(session_id)) for session_id in sessions]
         return [receipt.model_dump(mode="json", by_alias=True, exclude_none=True) for receipt in receipts if receipt]
@@ -171,11 +175,11 @@ class Plain:
             await self._answer(turn, result)
         except PilotfishError as error:
             await self._progresses.finish(turn.progress, "failed")
-            self._message(ERROR, str(error))
+            self._connection.message(ERROR, str(error))
         except Exception:
             log.exception("a plain client's turn failed")
             await self._progresses.finish(turn.progress, "failed")
-            self._message(ERROR, "Pilotfish failed; its log says more.")
+            self._connection.message(ERROR, "Pilotfish failed; its log says more.")
         finally:
             del self._turns[turn.prompt_id]
             if self._running.get(session_id) is turn:
@@ -196,23 +200,23 @@ class Plain:
         if result.session_id is not None:
             self._current[self._folder()] = result.session_id
         if result.error is not None:
-            self._message(ERROR, f"{result.error.message} {result.error.remedy}".strip())
+            self._connection.message(ERROR, f"{result.error.message} {result.error.remedy}".strip())
             return
         if result.stop_reason == "cancelled":
-            self._message(INFO, _stopped_words(result.receipt))
+            self._connection.message(INFO, _stopped_words(result.receipt))
             return
         text = (result.reply or turn.answer).strip()
         if result.stop_reason not in ("end_turn", "refusal"):
-            self._message(WARNING, _end_words(result))
+            self._connection.message(WARNING, _end_words(result))
         if not text:
             return
         if len(text) <= SHORT_CHARS and text.count("\n") < SHORT_LINES:
-            self._message(INFO, text)
+            self._connection.message(INFO, text)
             return
         whole = result.reply or await self._live.export(turn.session_id, "markdown")
         path = await self._write(turn.session_id, whole)
         if not await self._show(path):
-            self._message(INFO, f"{text[:SHORT_CHARS]}… The whole answer is in {path}")
+            self._connection.message(INFO, f"{text[:SHORT_CHARS]}… The whole answer is in {path}")
 
     async def ask_for_trust(self, folder: Path) -> None:
         """Once for each folder; the answer is kept in the user's config. Closed without one, it is asked again."""
@@ -226,14 +230,14 @@ class Plain:
         try:
             self._live.book.trust(folder, chosen == TRUST)
         except StorageError as error:
-            self._message(WARNING, f"{error} Your answer holds until the editor is closed. {error.remedy}")
+            self._connection.message(WARNING, f"{error} Your answer holds until the editor is closed. {error.remedy}")
 
     # -- what the client shows ------------------------------------------------------------------------------------
 
     async def _choose(self, sessions: Sequence[wire.Session]) -> None:
         titles = {f"{number}. {session.title or 'Untitled'}": session for number, session in enumerate(sessions, 1)}
         if not titles:
-            self._message(INFO, "There are no sessions in this folder yet.")
+            self._connection.message(INFO, "There are no sessions in this folder yet.")
             return
         chosen = await self._choice("Which session should go on?", tuple(titles))
         if chosen is not None:
@@ -242,25 +246,14 @@ class Plain:
             await self._show(await self._write(session.id, await self._live.export(session.id, "markdown")))
 
     async def _choice(self, message: str, options: Sequence[str]) -> str | None:
-        actions = [{"title": option} for option in options]
         try:
-            said = await self._peer.request(
-                "window/showMessageRequest", {"type": INFO, "message": message, "actions": actions}
-            )
+            return await self._connection.choose(message, options)
         except ClientError as error:
             log.warning("window/showMessageRequest: %s", error)
             return None
-        title = (as_object(said) or {}).get("title")
-        return title if title in options else None
 
     async def _show(self, path: Path) -> bool:
-        if not self._client.show_document:
-            return False
-        try:
-            answer = await self._peer.request("window/showDocument", {"uri": path.as_uri(), "takeFocus": False}, 5.0)
-        except (ClientError, TimeoutError):
-            return False
-        return (as_object(answer) or {}).get("success") is True
+        return self._client.show_document and await self._connection.show(path)
 
     async def _write(self, session_id: str, text: str) -> Path:
         """A transcript where an editor can open it; readable by the user alone."""
@@ -275,11 +268,8 @@ class Plain:
         return path
 
     def _reverted(self, done: wire.UndoResult, verb: str) -> Any:
-        self._message(WARNING if done.refused else INFO, undone_words(done, verb))
+        self._connection.message(WARNING if done.refused else INFO, undone_words(done, verb))
         return done.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-    def _message(self, kind: int, text: str) -> None:
-        self._peer.notify("window/showMessage", {"type": kind, "message": text})
 
     def _folder(self) -> str | None:
         return str(self._handlers.roots[0]) if self._handlers.roots else None

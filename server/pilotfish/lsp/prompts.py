@@ -9,22 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from pilotfish.core.records import Failure, Usage
-from pilotfish.engine.ports import Outcome
+from pilotfish.core.records import Failure
 from pilotfish.errors import BadRequest, TurnError
 from pilotfish.lsp import slash, views
 from pilotfish.lsp.attached import with_text
 from pilotfish.lsp.documents import path_of
-from pilotfish.protocol import wire
+from pilotfish.lsp.loading import unless
+from pilotfish.protocol import present, wire
 
 if TYPE_CHECKING:
+    from pilotfish.engine.ports import Outcome
     from pilotfish.lsp.handlers import Handlers
 
-Done = TypeVar("Done")
-
-_CANCELLED = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
+CANCELLED = wire.PromptResult(turn_id="", stop_reason="cancelled", usage=wire.Usage())
 
 
 class Prompts:
@@ -49,11 +48,11 @@ class Prompts:
                 if typed.name not in BEGIN_A_TURN:
                     in_line()  # a command is in no line, and may take as long as a model does
                 try:
-                    answer = await _unless(cancelled, command(self, params.session_id, typed.arguments))
+                    answer = await unless(cancelled, command(self, params.session_id, typed.arguments))
                 except TurnError as problem:  # a provider that fails is no error of JSON-RPC
-                    return views.outcome(_failed(problem))
+                    return _failed(problem)
                 if answer is None:
-                    return views.outcome(_CANCELLED)
+                    return CANCELLED
                 if isinstance(answer, wire.PromptResult):
                     return answer
                 blocks[0] = answer
@@ -66,7 +65,7 @@ class Prompts:
                 in_line,
             )
         )
-        return views.outcome(await _stoppable(turn, cancelled))
+        return await _stoppable(turn, cancelled)
 
     # -- our own commands -----------------------------------------------------------------------------------------
 
@@ -105,7 +104,7 @@ class Prompts:
     async def say_compact(self, session_id: str, _arguments: str) -> wire.PromptResult:
         done = await self._live.compact(session_id)
         if done is None:
-            return views.outcome(_CANCELLED)
+            return CANCELLED
         words = "The older part is a summary now." if done else "There is not enough behind us to summarise yet."
         return _reply(words)
 
@@ -149,33 +148,21 @@ def undone_words(done: wire.UndoResult, verb: str) -> str:
     return words
 
 
-def _failed(problem: TurnError) -> Outcome:
-    return Outcome(turn_id="", stop_reason="failed", usage=Usage(), error=Failure.of(problem))
+def _failed(problem: TurnError) -> wire.PromptResult:
+    error = present.failure(Failure.of(problem))
+    return wire.PromptResult(turn_id="", stop_reason="failed", usage=wire.Usage(), error=error)
 
 
-async def _unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
-    """What the work gives; None when it is cancelled first. It is over then."""
-    doing, stop = asyncio.ensure_future(work), asyncio.ensure_future(cancelled.wait())
-    try:
-        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait((doing,))
-        return None if doing.cancelled() else doing.result()
-    finally:
-        stop.cancel()
-
-
-async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) -> Outcome:
-    """The end of a turn, that may be stopped meanwhile."""
+async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) -> wire.PromptResult:
+    """The result of a turn that `cancelled` may stop."""
     # Once around the loop: a task that is cancelled before its first step never gets to end in its own way.
     await asyncio.sleep(0)
     stop = asyncio.ensure_future(cancelled.wait())
     stop.add_done_callback(lambda stop: stop.cancelled() or turn.cancel())
     try:
-        return await turn
+        return views.outcome(await turn)
     except asyncio.CancelledError:
-        return _CANCELLED
+        return CANCELLED
     finally:
         stop.cancel()
 

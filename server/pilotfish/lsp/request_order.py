@@ -1,8 +1,8 @@
-"""Requests of one session are taken up in the order they came.
+"""The requests of one session are served in the order they arrived.
 
-A client that sends a prompt and, right behind it, a cancel or a look at the queue means that prompt; and a prompt right
-behind another mode, rule or key means to run with it. Opening a session and writing things down take a moment, so
-without this the later request would find nothing to stop, or the old mode.
+pygls starts handlers in the order of their requests, but opening a session and writing records take a moment. Without
+this, a cancel sent right after a prompt would find nothing to stop, and a prompt sent right after a change of mode
+would run in the old one.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from collections.abc import AsyncGenerator, Callable
 Table = dict[str | None, asyncio.Event]
 
 
-class Arrivals:
-    """Which prompts and changes are on their way into a session; what changes every session has none."""
+class RequestOrder:
+    """The prompts and changes that are on their way into a session. A change without a session changes all of them."""
 
     def __init__(self) -> None:
         self._prompts: Table = {}
         self._changes: Table = {}
 
     async def before(self, session_id: str | None, *, changes: bool = True) -> None:
-        """Returns when every prompt that came sooner is in the session's line, or will never be; and, with `changes`,
-        when those that came sooner are made."""
+        """Returns when every earlier prompt is in the session's queue or has failed; with `changes`, when every
+        earlier change is made, too."""
         for event in self._earlier(session_id, changes=changes):
             await event.wait()
 
     def prompt(self, session_id: str) -> contextlib.AbstractAsyncContextManager[Callable[[], None]]:
-        """A prompt comes in; call what this gives once it is in line. Nothing may be awaited before this."""
-        return self._coming(self._prompts, session_id)
+        """A prompt arrives; call the returned function once it is in the queue. Await nothing before this."""
+        return self._arriving(self._prompts, session_id)
 
     def change(self, session_id: str | None) -> contextlib.AbstractAsyncContextManager[object]:
-        """A change is made, to a session or to all. Nothing may be awaited before this."""
-        return self._coming(self._changes, session_id)
+        """A change arrives, to one session or to all. Await nothing before this."""
+        return self._arriving(self._changes, session_id)
 
     @contextlib.asynccontextmanager
-    async def _coming(self, table: Table, session_id: str | None) -> AsyncGenerator[Callable[[], None]]:
+    async def _arriving(self, table: Table, session_id: str | None) -> AsyncGenerator[Callable[[], None]]:
         earlier, here = self._earlier(session_id), asyncio.Event()
         table[session_id] = here
 

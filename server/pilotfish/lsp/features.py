@@ -1,0 +1,300 @@
+"""Every method and command that the server serves: one table each, which `server.py` registers with pygls.
+
+A handler takes the server and the typed params. Handlers of our own methods that need the engine are methods of
+`handlers.Handlers`, named here as text because the engine is imported after `initialize` is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lsprotocol import types
+
+from pilotfish import __version__
+from pilotfish.errors import BadRequest
+from pilotfish.lsp import commands
+from pilotfish.lsp.approvals import option_of
+from pilotfish.lsp.documents import path_of
+from pilotfish.lsp.json_values import as_object, as_objects
+from pilotfish.lsp.loading import unless
+from pilotfish.lsp.protocol import ClientError
+from pilotfish.protocol import wire
+
+if TYPE_CHECKING:
+    from pilotfish.lsp.server import PilotfishServer
+
+ASK_SECONDS = 5.0
+STARTED = time.monotonic()
+
+Serve = Callable[["PilotfishServer", Any], Awaitable[Any]]
+"""serves a request"""
+Notice = Callable[["PilotfishServer", Any], None]
+"""handles a notification"""
+
+
+class Feature(NamedTuple):
+    """What serves a method, and the options it is advertised with."""
+
+    handler: Serve | Notice
+    options: Any = None
+
+
+# -- our own methods ----------------------------------------------------------------------------------------------
+
+
+def _read(name: str) -> Feature:
+    """Served after every earlier prompt and change of its session."""
+
+    async def serve(server: PilotfishServer, params: Any) -> Any:
+        await server.order.before(getattr(params, "session_id", None))
+        return await getattr((await server.loader.engine()).handlers, name)(params)
+
+    return Feature(serve)
+
+
+def _change(name: str) -> Feature:
+    """Like `_read`; what arrives later waits until the change is made."""
+
+    async def serve(server: PilotfishServer, params: Any) -> Any:
+        async with server.order.change(getattr(params, "session_id", None)):
+            return await getattr((await server.loader.engine()).handlers, name)(params)
+
+    return Feature(serve)
+
+
+def _at_once(name: str) -> Feature:
+    """Served after the earlier prompts of its session; does not wait for settings or changes."""
+
+    async def serve(server: PilotfishServer, params: Any) -> Any:
+        await server.order.before(getattr(params, "session_id", None), changes=False)
+        return await getattr((await server.loader.engine(at_once=True)).handlers, name)(params)
+
+    return Feature(serve)
+
+
+async def _prompt(server: PilotfishServer, params: wire.PromptParams) -> wire.PromptResult:
+    """A cancelled prompt ends its turn and is answered with a result, unlike any other request."""
+    cancelled = asyncio.Event()
+    turn = asyncio.ensure_future(_turn(server, params, cancelled))
+    while True:
+        try:
+            return await asyncio.shield(turn)
+        except asyncio.CancelledError:
+            if turn.done():
+                raise
+            cancelled.set()
+
+
+async def _turn(server: PilotfishServer, params: wire.PromptParams, cancelled: asyncio.Event) -> wire.PromptResult:
+    async with server.order.prompt(params.session_id) as in_line:
+        engine = await unless(cancelled, server.loader.engine())
+        if engine is None:
+            return wire.PromptResult(turn_id="", stop_reason="cancelled", usage=wire.Usage())
+        return await engine.handlers.prompt(params, cancelled, in_line)
+
+
+async def _status(server: PilotfishServer, _: wire.Empty) -> wire.Status:
+    from pilotfish.engine.memory import resident_bytes
+
+    engine, failure = server.loader.now(), server.loader.failure()
+    live = engine.live if engine else None
+    status: Mapping[str, Any] = live.status() if live else {}
+    store = as_object(status.get("store")) or {}
+    return wire.Status(
+        version=__version__,
+        state="ready" if live else "failed" if failure else "loading",
+        uptime_ms=round((time.monotonic() - STARTED) * 1000),
+        memory_bytes=resident_bytes() or 0,
+        error=failure,
+        model=live.settings.model if live else None,
+        mode=live.settings.mode if live else None,
+        trusted=server.world.trusted,
+        store=_store_status(store) if store else None,
+        mcp_servers=tuple(_mcp_status(one) for one in as_objects(status.get("mcp"))),
+        sandbox=await live.sandbox_words() if live else None,
+        running_turns=status.get("runningTurns", 0),
+        pending_approvals=len(server.approvals.open()),
+        problems=(*server.world.problems, *filter(None, (store.get("unsaved"),))),
+    )
+
+
+def _store_status(store: Mapping[str, Any]) -> wire.StoreStatus:
+    return wire.StoreStatus(location=str(store.get("directory")), state="unsaved" if store.get("unsaved") else "ok")
+
+
+def _mcp_status(server: Mapping[str, Any]) -> wire.McpServer:
+    available = server.get("available") is True
+    return wire.McpServer(
+        name=str(server.get("name")),
+        state="ready" if available else "failed",
+        tools=server.get("tools", 0),
+        error=None if available else server.get("reason") or None,
+    )
+
+
+def _trust_changed(server: PilotfishServer, params: wire.TrustParams) -> None:
+    server.world.trusted = params.trusted
+    server.loader.renew_world()
+
+
+# -- LSP's methods ------------------------------------------------------------------------------------------------
+
+
+def _initialize(server: PilotfishServer, _: types.InitializeParams) -> None:
+    server.start()
+
+
+def _initialized(server: PilotfishServer, _: types.InitializedParams) -> None:
+    if server.client.watch_configuration:
+        server.in_background(_watch_configuration(server))
+    if server.client.configuration:
+        server.loader.settle(_settings(server, None))
+    for problem in server.client.problems:
+        server.window_log_message(types.LogMessageParams(types.MessageType.Warning, f"Pilotfish: {problem}"))
+
+
+async def _watch_configuration(server: PilotfishServer) -> None:
+    method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
+    registration = types.Registration("pilotfish-settings", method, {"section": "pilotfish"})
+    with contextlib.suppress(ClientError, TimeoutError):
+        params = types.RegistrationParams([registration])
+        await server.protocol.request(types.CLIENT_REGISTER_CAPABILITY, params, ASK_SECONDS)
+
+
+def _configuration_changed(server: PilotfishServer, params: types.DidChangeConfigurationParams) -> None:
+    server.loader.settle(_settings(server, params.settings))
+
+
+async def _settings(server: PilotfishServer, sent: Any) -> Mapping[str, Any] | None:
+    """The client's settings, sent along or asked for; None if it has none to say."""
+    settings = as_object((as_object(sent) or {}).get("pilotfish"))
+    if settings is None and server.client.configuration:
+        params = types.ConfigurationParams([types.ConfigurationItem(section="pilotfish")])
+        with contextlib.suppress(ClientError, TimeoutError):
+            answer = await server.protocol.request(types.WORKSPACE_CONFIGURATION, params, ASK_SECONDS)
+            settings = (as_objects(answer) or [{}])[0]  # null: nothing is set there any more
+    return settings
+
+
+def _folders_changed(server: PilotfishServer, params: types.DidChangeWorkspaceFoldersParams) -> None:
+    removed = {path_of(folder.uri) for folder in params.event.removed}
+    kept = [root for root in server.world.roots if root not in removed]
+    added = [path_of(folder.uri) for folder in params.event.added]
+    server.world.roots = [*kept, *(path for path in added if path is not None and path not in kept)]
+    server.loader.renew_world()
+
+
+def _files_changed(server: PilotfishServer, _: types.DidChangeWatchedFilesParams) -> None:
+    server.loader.files_changed()
+
+
+def _saved(_: PilotfishServer, __: types.DidSaveTextDocumentParams) -> None:
+    """Registered so that the client tells of saves; the text on disk is read when it is needed."""
+
+
+async def _code_actions(server: PilotfishServer, params: types.CodeActionParams) -> list[types.CodeAction]:
+    return await server.actions.code_actions(params)
+
+
+async def _resolve_action(server: PilotfishServer, action: types.CodeAction) -> types.CodeAction:
+    return await server.actions.resolve(action)
+
+
+async def _lenses(server: PilotfishServer, params: types.CodeLensParams) -> list[types.CodeLens]:
+    return await server.actions.lenses(params)
+
+
+async def _shutdown(server: PilotfishServer, _: Any) -> None:
+    server.stopping = True
+    await server.wind_down()
+
+
+async def _exit(server: PilotfishServer, _: Any) -> None:
+    await server.end(0 if server.stopping else 1)
+
+
+FEATURES: Mapping[str, Feature] = {
+    types.INITIALIZE: Feature(_initialize),
+    types.INITIALIZED: Feature(_initialized),
+    types.SHUTDOWN: Feature(_shutdown),
+    types.EXIT: Feature(_exit),
+    types.TEXT_DOCUMENT_DID_SAVE: Feature(_saved, types.SaveOptions(include_text=False)),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: Feature(_configuration_changed),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: Feature(_folders_changed),
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: Feature(_files_changed),
+    types.TEXT_DOCUMENT_CODE_ACTION: Feature(
+        _code_actions,
+        types.CodeActionOptions(
+            code_action_kinds=[
+                types.CodeActionKind.QuickFix,
+                types.CodeActionKind.RefactorRewrite,
+                types.CodeActionKind.Refactor,
+                types.CodeActionKind.Empty,
+            ],
+            resolve_provider=True,
+        ),
+    ),
+    types.CODE_ACTION_RESOLVE: Feature(_resolve_action),
+    types.TEXT_DOCUMENT_CODE_LENS: Feature(_lenses, types.CodeLensOptions(resolve_provider=False)),
+    "pilotfish/session/new": _read("session_new"),
+    "pilotfish/session/list": _read("session_list"),
+    "pilotfish/session/load": _read("session_load"),
+    "pilotfish/session/rename": _change("session_rename"),
+    "pilotfish/session/delete": _read("session_delete"),
+    "pilotfish/session/fork": _read("session_fork"),
+    "pilotfish/session/export": _read("session_export"),
+    "pilotfish/session/configure": _change("session_configure"),
+    "pilotfish/session/prompt": Feature(_prompt),
+    "pilotfish/session/cancel": _at_once("session_cancel"),
+    "pilotfish/session/retry": _read("session_retry"),
+    "pilotfish/session/undo": _change("session_undo"),
+    "pilotfish/session/redo": _change("session_redo"),
+    "pilotfish/queue/list": _read("queue_list"),
+    "pilotfish/queue/remove": _read("queue_remove"),
+    "pilotfish/approval/list": _read("approval_list"),
+    "pilotfish/approval/answer": _at_once("approval_answer"),
+    "pilotfish/rule/list": _read("rule_list"),
+    "pilotfish/rule/add": _change("rule_add"),
+    "pilotfish/rule/remove": _change("rule_remove"),
+    "pilotfish/secret/set": _change("secret_set"),
+    "pilotfish/model/list": _read("model_list"),
+    "pilotfish/command/list": _read("command_list"),
+    "pilotfish/mention/complete": _read("mention_complete"),
+    "pilotfish/status": Feature(_status),
+    "pilotfish/trust/changed": Feature(_trust_changed),
+}
+"""method → what serves it"""
+
+
+# -- commands -----------------------------------------------------------------------------------------------------
+
+
+async def _approve(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    if not params.arguments:
+        server.approvals.ask_again()
+        return None
+    return {"accepted": server.approvals.answer(option_of(list(params.arguments)), "command")}
+
+
+async def _preview(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    argument = as_object(params.arguments[0]) if params.arguments else None
+    if argument is None:
+        raise BadRequest("arguments: {approvalId} is needed", field="arguments")
+    return {"shown": await server.approvals.show_preview(str(argument.get("approvalId")))}
+
+
+async def _plain(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    engine = await server.loader.engine()
+    return await engine.plain.run(params.command, list(params.arguments or ()), params.work_done_token)
+
+
+COMMANDS: Mapping[str, Serve] = {
+    commands.APPROVE: _approve,
+    commands.PREVIEW: _preview,
+    **dict.fromkeys(commands.PLAIN_COMMANDS, _plain),
+}
+"""command of `workspace/executeCommand` → what serves it"""

@@ -1,0 +1,33 @@
+"""`pilotfish serve`: takes stdin and stdout before anything else is imported.
+
+So nothing that an imported module prints reaches the client.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def serve() -> int:
+    """Serve on stdin and stdout until the client is done; returns only if one of them is closed."""
+    try:
+        source, sink = _own_stdio()
+    except OSError:
+        sys.stderr.write("pilotfish serve talks to an editor over stdin and stdout, and one of them is closed.\n")
+        return 1
+    if os.isatty(source):
+        sys.stderr.write("pilotfish serve waits for an editor to speak to it. To talk to it yourself: pilotfish chat\n")
+    from pilotfish.lsp.server import PilotfishServer
+
+    return PilotfishServer(sink).run(source)
+
+
+def _own_stdio() -> tuple[int, int]:
+    """Keep stdin and stdout for the protocol. Children and stray prints get the null device and stderr."""
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return source, sink
