@@ -8,7 +8,7 @@ import pytest
 from tests.support.engine import Rig, rig
 from tests.support.provider import Reply, Tokens, call, fails, say
 
-from pilotfish.core.records import Usage, UsageRecord
+from pilotfish.core.records import ToolCallRecord, Usage, UsageRecord
 
 EACH = Tokens(input=100, output=10)
 
@@ -71,11 +71,11 @@ async def test_a_subagent_that_never_ends_is_stopped_and_its_steps_are_the_resul
         outcome = await turn.prompt("find it")
         # what the subagent left of the script is the turn's
         assert outcome.usage.requests == len(turn.provider.requests)
-        (first, *_) = turn.live.ledger and [
+        first = next(
             told.record.call.result.text
             for told in turn.told
-            if told.record.type == "tool_call" and told.record.call.result is not None
-        ]
+            if isinstance(told.record, ToolCallRecord) and told.record.call.result is not None
+        )
         assert first.startswith("The search ran out of steps.")
         assert first.count("list_dir") == 12
 
