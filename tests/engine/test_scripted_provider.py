@@ -327,63 +327,63 @@ ANSWERS: dict[str, Any] = {"role": "user", "parts": [ANSWER]}
 SAYS: dict[str, Any] = {"role": "model", "parts": [{"text": "so"}]}
 
 
-@pytest.mark.parametrize(
-    ("contents", "refused"),
-    [
-        ([ASKS, CALLS, ANSWERS], None),
-        ([ASKS, CALLS, ANSWERS, ASKS], None),
-        ([ASKS, SAYS, ASKS], None),
-        ([ASKS, {**CALLS, "parts": [*CALLS["parts"], FUNCTION]}, {**ANSWERS, "parts": [ANSWER, ANSWER]}], None),
-        ([ASKS, {"role": "model", "parts": [FUNCTION]}, ANSWERS, ASKS], None),
-        ([], "contents is not specified"),
-        ([{**ASKS, "role": "system"}], "Please use a valid role: user, model."),
-        ([ASKS, {"role": "model", "parts": []}, ASKS], "contents[1].parts: contents.parts must not be empty."),
-        ([{"role": "user", "parts": [{}]}], "must have one initialized field"),
-        ([{"role": "user", "parts": [{"text": "x", **ANSWER}]}], "must have one initialized field"),
-        ([{"role": "user", "parts": [{"txt": "x"}]}], "Unknown name \"txt\" at 'contents[0].parts[0]'"),
-        ([CALLS, ANSWERS], "function call turn comes immediately after a user turn"),
-        ([ASKS, SAYS, CALLS, ANSWERS], "function call turn comes immediately after a user turn"),
-        ([ASKS, ANSWERS], "function response turn comes immediately after a function call turn"),
-        ([ASKS, CALLS, ASKS], "number of function response parts is equal"),
-        ([ASKS, CALLS], "number of function response parts is equal"),
-        ([ASKS, CALLS, {**ANSWERS, "parts": [ANSWER, ANSWER]}], "number of function response parts is equal"),
-        ([ASKS, CALLS, ASKS, ANSWERS], "number of function response parts is equal"),
-        (
-            [ASKS, CALLS, {"role": "user", "parts": [{"functionResponse": {"name": "", "response": {}}}]}],
-            "Name cannot be empty",
-        ),
-        (
-            [ASKS, CALLS, {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": "ok"}}]}],
-            "Invalid value at 'contents[2].parts[0].function_response.response'",
-        ),
-        ([ASKS, {"role": "model", "parts": [{"functionCall": {"name": "1 2"}}]}, ANSWERS], "Invalid function name"),
-        ([ASKS, {"role": "model", "parts": [FUNCTION]}, ANSWERS], "missing a thought_signature"),
-        ([ASKS, {"role": "model", "parts": [{**FUNCTION, "thoughtSignature": "forged"}]}, ANSWERS], "is not valid"),
-        ([ASKS, SAYS], "end with a user role or a function response"),
-    ],
-)
+CONTENTS: list[tuple[list[dict[str, Any]], str | None]] = [
+    ([ASKS, CALLS, ANSWERS], None),
+    ([ASKS, CALLS, ANSWERS, ASKS], None),
+    ([ASKS, SAYS, ASKS], None),
+    ([ASKS, {**CALLS, "parts": [*CALLS["parts"], FUNCTION]}, {**ANSWERS, "parts": [ANSWER, ANSWER]}], None),
+    ([ASKS, {"role": "model", "parts": [FUNCTION]}, ANSWERS, ASKS], None),
+    ([], "contents is not specified"),
+    ([{**ASKS, "role": "system"}], "Please use a valid role: user, model."),
+    ([ASKS, {"role": "model", "parts": []}, ASKS], "contents[1].parts: contents.parts must not be empty."),
+    ([{"role": "user", "parts": [{}]}], "must have one initialized field"),
+    ([{"role": "user", "parts": [{"text": "x", **ANSWER}]}], "must have one initialized field"),
+    ([{"role": "user", "parts": [{"txt": "x"}]}], "Unknown name \"txt\" at 'contents[0].parts[0]'"),
+    ([CALLS, ANSWERS], "function call turn comes immediately after a user turn"),
+    ([ASKS, SAYS, CALLS, ANSWERS], "function call turn comes immediately after a user turn"),
+    ([ASKS, ANSWERS], "function response turn comes immediately after a function call turn"),
+    ([ASKS, CALLS, ASKS], "number of function response parts is equal"),
+    ([ASKS, CALLS], "number of function response parts is equal"),
+    ([ASKS, CALLS, {**ANSWERS, "parts": [ANSWER, ANSWER]}], "number of function response parts is equal"),
+    ([ASKS, CALLS, ASKS, ANSWERS], "number of function response parts is equal"),
+    (
+        [ASKS, CALLS, {"role": "user", "parts": [{"functionResponse": {"name": "", "response": {}}}]}],
+        "Name cannot be empty",
+    ),
+    (
+        [ASKS, CALLS, {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": "ok"}}]}],
+        "Invalid value at 'contents[2].parts[0].function_response.response'",
+    ),
+    ([ASKS, {"role": "model", "parts": [{"functionCall": {"name": "1 2"}}]}, ANSWERS], "Invalid function name"),
+    ([ASKS, {"role": "model", "parts": [FUNCTION]}, ANSWERS], "missing a thought_signature"),
+    ([ASKS, {"role": "model", "parts": [{**FUNCTION, "thoughtSignature": "forged"}]}, ANSWERS], "is not valid"),
+    ([ASKS, SAYS], "end with a user role or a function response"),
+]
+
+
+@pytest.mark.parametrize(("contents", "refused"), CONTENTS)
 async def test_google_refuses_what_google_refuses(contents: list[dict[str, Any]], refused: str | None) -> None:
     for path in ("/v1/models/m:generateContent", "/v1beta/models/m:streamGenerateContent"):
         await check_refusal(path, {"contents": contents}, refused)
 
 
-@pytest.mark.parametrize(
-    ("more", "refused"),
-    [
-        ({"system_instruction": {"parts": [{"text": "x"}]}}, None),
-        ({"messages": []}, 'Unknown name "messages": Cannot find field.'),
-        ({"tools": [{"functionDeclarations": [{"name": "a b"}]}]}, "Invalid function name"),
-        ({"tools": [{"functionDeclarations": [{"name": "a"}, {"name": "a"}]}]}, "Duplicate function declaration"),
-        (
-            {"tools": [{"functionDeclarations": [{"name": "a", "parameters": {}, "parametersJsonSchema": {}}]}]},
-            "Only one of parameters",
-        ),
-        (
-            {"generationConfig": {"thinkingConfig": {"thinkingBudget": 1, "thinkingLevel": "LOW"}}},
-            "only one of thinking budget and thinking level",
-        ),
-    ],
-)
+FIELDS: list[tuple[dict[str, Any], str | None]] = [
+    ({"system_instruction": {"parts": [{"text": "x"}]}}, None),
+    ({"messages": []}, 'Unknown name "messages": Cannot find field.'),
+    ({"tools": [{"functionDeclarations": [{"name": "a b"}]}]}, "Invalid function name"),
+    ({"tools": [{"functionDeclarations": [{"name": "a"}, {"name": "a"}]}]}, "Duplicate function declaration"),
+    (
+        {"tools": [{"functionDeclarations": [{"name": "a", "parameters": {}, "parametersJsonSchema": {}}]}]},
+        "Only one of parameters",
+    ),
+    (
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 1, "thinkingLevel": "LOW"}}},
+        "only one of thinking budget and thinking level",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "refused"), FIELDS)
 async def test_google_refuses_unknown_names_and_wrong_tools(more: dict[str, Any], refused: str | None) -> None:
     await check_refusal("/v1/models/m:generateContent", {"contents": [ASKS], **more}, refused)
 

@@ -175,13 +175,14 @@ def google(body: Body) -> list[str]:
     before = "model"
     for index, content in enumerate(contents):
         place = f"contents[{index}]"
-        role, parts = content.get("role"), content.get("parts") or []
+        role = content.get("role")
+        parts: Sequence[Any] = content.get("parts") or []
         if role not in ("user", "model"):
             problems.append(f"{place}: not a valid role: {role!r}")
         if not parts:
             problems.append(f"{place}: parts must not be empty")
-        calls = [part["functionCall"] for part in parts if "functionCall" in part]
-        results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        calls: list[Any] = [part["functionCall"] for part in parts if "functionCall" in part]
+        results: list[Any] = [part["functionResponse"] for part in parts if "functionResponse" in part]
         if calls and (role, before) != ("model", "user"):
             problems.append(f"{place}: a function call turn comes immediately after a user or a function response turn")
         if results and not waiting:

@@ -66,7 +66,8 @@ def google_fault(body: Json, memory: Memory) -> Fault | None:
 def _faults(body: Json, memory: Memory) -> Iterator[Fault]:
     yield from _unknown_names(body, BODY, "")
     yield from _tools(body.get("tools") or ())
-    thinking: Json = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
+    generation: Json = body.get("generationConfig") or {}
+    thinking: Json = generation.get("thinkingConfig") or {}
     if "thinkingBudget" in thinking and "thinkingLevel" in thinking:
         yield Fault("You can only set only one of thinking budget and thinking level.")
     contents: Sequence[Json] = body.get("contents") or ()
