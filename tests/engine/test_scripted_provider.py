@@ -388,12 +388,12 @@ async def test_google_refuses_unknown_names_and_wrong_tools(more: dict[str, Any]
     await check_refusal("/v1/models/m:generateContent", {"contents": [ASKS], **more}, refused)
 
 
-async def test_a_signature_of_google_is_only_accepted_on_the_call_it_was_given_for() -> None:
+async def test_a_signature_of_google_is_only_accepted_on_a_call_of_its_function() -> None:
     reply = calls(Call("read", {"path": "a"}), thoughts=("Hm",))
     async with serve(reply, say("x")) as provider, stock("google", provider) as model:
         response = await ask(model)
-        response.tool_calls[0].args = {"path": "changed"}
-        returned = ModelRequest(parts=[ToolReturnPart("read", "ok", response.tool_calls[0].tool_call_id)])
+        response.tool_calls[0].tool_name = "other"
+        returned = ModelRequest(parts=[ToolReturnPart("other", "ok", response.tool_calls[0].tool_call_id)])
         with pytest.raises(library.ModelRequestRejectedError, match="Thought signature is not valid"):
             await ask(model, [*PROMPT, response, returned])
 

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import cast
 
 from tests.support.provider_dialect import CREATED, Dialect, Json, data, error_body
-from tests.support.provider_google_strict import call_text
 from tests.support.provider_script import Call, Refusal, Reply, Thought, Tokens
 from tests.support.provider_strict import Memory
 
@@ -100,7 +99,7 @@ class Google(Dialect):
         if self._signed:
             return {"functionCall": function}
         self._signed = True
-        return {"functionCall": function, "thoughtSignature": self._sign(call_text(function))}
+        return {"functionCall": function, "thoughtSignature": self._sign(call.name)}
 
     def _sign(self, what: str) -> str:
         """A new signature for a part; the provider remembers what it signed."""

@@ -6,7 +6,6 @@ Messages are worded as the real API words them, as far as they are known from it
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -49,11 +48,6 @@ PART = DATA | {"thought", "thoughtSignature", "videoMetadata", "partMetadata", "
 FUNCTION = frozenset(
     {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"}
 )
-
-
-def call_text(function: Json) -> str:
-    """A function call of Google's as one text, for comparing: its name and arguments."""
-    return f"{function.get('name')} {json.dumps(function.get('args') or {}, sort_keys=True)}"
 
 
 def google_fault(body: Json, memory: Memory) -> Fault | None:
@@ -143,7 +137,7 @@ def _is_signature(signature: str, call: Json | None, memory: Memory) -> bool:
     """Whether it was given out for this part, or is one of the two that Google lets stand for a missing one."""
     signature = signature.replace("-", "+").replace("_", "/")  # Google takes both alphabets of base64
     if signature in memory.google_signatures:
-        return memory.google_signatures[signature] == (call_text(call) if call is not None else "")
+        return memory.google_signatures[signature] == (call["name"] if call is not None else "")
     return signature in DUMMIES
 
 
