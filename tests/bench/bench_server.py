@@ -30,7 +30,7 @@ KINDS = ("ours", "stock")
 READ = {"calls": [{"name": "read_file", "args": {"path": "a.txt"}}]}
 HELD: dict[str, Any] = {"parts": [{"text": "one"}, {"gate": True}, {"text": "two"}]}
 DELTA_TARGET = {"Chat": 0.4, "Responses": 0.4, "Anthropic": 1.0, "Google": 1.0}
-MEMORY_TARGET = {"Chat": 110, "Responses": 110}  # the SDKs of the other two alone take more than this
+MEMORY_TARGET = {"Chat": 110, "Responses": 110, "Google": 110}  # stock with Anthropic's SDK takes 127
 OTHER_ROUNDS = (("ours", 200), ("stock", 30), ("ours", 200))
 CHAT_ROUNDS = (("ours", 200), ("stock", 200), ("ours", 200), ("stock", 200), ("ours", 200))
 
