@@ -58,8 +58,9 @@ canary:
 e2e: vsix
 	cd $(CLIENT) && npm run --silent e2e
 
+# `make bench COMMIT=1` writes the figures down (server/BENCHMARKS.md): on a machine with nothing else to do.
 bench: $(READY)
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench $(if $(COMMIT),--commit)
 
 # Hours: every fault many times, a thousand crashes, ten million inputs. `make chaos SEED=7` repeats a run.
 chaos: SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))

@@ -1,19 +1,20 @@
 """What the conversation core costs, at 10,000 and 20,000 messages: every rule is linear, and repairing a history is
-cheaper than parsing it.
+cheaper than parsing it. `python -m tests.bench.bench_core`.
 
-    python tests/bench/bench_core.py
-
-Prints milliseconds of CPU (the best of five) and the ratio of the two sizes: 2 is linear, 4 would be quadratic.
+Milliseconds of CPU at 20,000 messages, the best of three, beside the same at 10,000: a ratio of 2 is linear, 4 would
+be quadratic.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 
 import orjson
+from tests.bench.figures import Table
 
 from pilotfish.core.calls import CallStatus, CanonicalToolCall
 from pilotfish.core.faults import find_dangling_tool_call_ids, find_faults, is_sound
@@ -47,6 +48,7 @@ from pilotfish.core.textcalls import find_calls
 from pilotfish.core.trim import trim
 
 SIZES = (10_000, 20_000)
+LINEAR = 3  # what twice the messages may cost: caches of the processor make it a little more than 2
 History = tuple[CanonicalMessage, ...]
 Bench = Callable[[int], Callable[[], object]]
 
@@ -231,7 +233,7 @@ BENCHES: dict[str, Bench] = {
 
 def measure(work: Callable[[], object]) -> float:
     best = float("inf")
-    for _ in range(5):
+    for _ in range(3):
         gc.collect()
         gc.disable()
         began = time.process_time()
@@ -241,16 +243,17 @@ def measure(work: Callable[[], object]) -> float:
     return best * 1000
 
 
-def main() -> None:
-    print(f"{'':38}{'10,000':>10}{'20,000':>10}{'ratio':>8}")
+def main() -> int:
+    table = Table("core")
     costs: dict[str, float] = {}
     for name, prepare in BENCHES.items():
         small, large = (measure(prepare(size)) for size in SIZES)
         costs[name] = small
-        print(f"{name:38}{small:8.1f}ms{large:8.1f}ms{large / small if small else 0:8.2f}")
+        table.add(f"{name}, 20,000 messages", large, "ms", ratio_target=LINEAR, of_10_000=small)
     for name in REPAIRS:
-        print(f"{name}: {costs[name] / costs[PARSE]:.2f} of parsing the same number of messages")
+        table.add(f"{name}, 10,000 messages", costs[name], "ms", ratio_target=1, parsing_them=costs[PARSE])
+    return table.finish()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

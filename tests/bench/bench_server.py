@@ -1,31 +1,67 @@
-"""What the whole product costs: `python -m tests.bench.bench_server [--json FILE] [--commit] [figure …]`.
+"""What the whole product costs: `python -m tests.bench.bench_server [--json FILE] [start|wires|paced|many|silence …]`.
 
-The real server process over stdio and the scripted provider in a process of its own, on loopback. CPU time is the
-server's own; wall times are medians, and noisy on a shared machine: read the ratios. Floors are measured in
-the same run, in turns with ours (`floors.py`). `then` is the ratio to the committed figures (`figures.json`), which
-`--commit` writes.
+The real server process over stdio and the scripted provider in a process of its own, on loopback: everything is
+measured from outside. CPU time is that of the server process; times on the clock are medians. The floors
+(`floors.py`) take turns with ours in the same run.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.bench.figures import COMMITTED, Table, fsync, middle, pace
-from tests.bench.machine import ROOT, Place, Server, hello, requests
+from tests.bench.figures import Table, fsync, middle, pace
+from tests.bench.machine import CHAT, WIRES, Place, Server, Wire, hello, requests, tell
 
 SILENCE = 10.0  # seconds a client does not read
 SESSIONS = 50
+STARTS = 3
+FLOODS = 3
+DELTAS = 5000
+CANCELS = 10
+KINDS = ("ours", "stock")
 READ = {"calls": [{"name": "read_file", "args": {"path": "a.txt"}}]}
+HELD: dict[str, Any] = {"parts": [{"text": "one"}, {"gate": True}, {"text": "two"}]}
+DELTA_TARGET = {"Chat": 0.4, "Responses": 0.4, "Anthropic": 1.0, "Google": 1.0}
+MEMORY_TARGET = {"Chat": 110, "Responses": 110, "Google": 110}  # stock with Anthropic's SDK takes 127
+OTHER_ROUNDS = (("ours", 200), ("stock", 30), ("ours", 200))
+CHAT_ROUNDS = (("ours", 200), ("stock", 200), ("ours", 200), ("stock", 200), ("ours", 200))
+
+
+@dataclass
+class Started:
+    """A server of one kind with its provider."""
+
+    server: Server
+    address: str
+    folder: Path
+
+    def script(self, *replies: dict[str, Any]) -> None:
+        tell(self.address, "script", replies)
+
+    def new_session(self) -> str:
+        return self.server.new_session(self.folder)
+
+
+@dataclass
+class Samples:
+    """What was measured on one wire: kind of server → samples."""
+
+    first: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    memory: dict[str, float] = field(default_factory=dict[str, float])
+    flood: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    cancel: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    syncs: list[float] = field(default_factory=list[float])
+    rounds: dict[str, list[list[float]]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    growth: list[float] = field(default_factory=list[float])
+    size: int = 0
 
 
 class Bench:
@@ -36,12 +72,8 @@ class Bench:
     def run(self, wanted: list[str]) -> None:
         parts: dict[str, Callable[[], None]] = {
             "start": self.start,
-            "first": self.first_request,
-            "warm": self.warm,
-            "cancel": self.cancel,
-            "flood": self.flood,
+            "wires": self.wires,
             "paced": self.paced,
-            "rounds": self.rounds,
             "many": self.many,
             "silence": self.silence,
         }
@@ -51,171 +83,94 @@ class Bench:
                 part()
 
     def start(self) -> None:
-        paces, script, module, second, bare = list[float](), list[float](), list[float](), list[float](), list[float]()
+        paces, clock, cpu = list[float](), dict[str, list[float]](), dict[str, list[float]]()
         for _ in range(7):
             paces.append(pace())
-            for command, found in (((), script), ((sys.executable, "-m", "pilotfish", "serve"), module)):
-                with self.at.ours("http://127.0.0.1:9/v1", greet=False, command=command) as server:
-                    server.request("initialize", hello(self.at.folder))
-                    found.append((time.perf_counter() - server.began) * 1000)
-                    again = time.perf_counter()
-                    server.request("pilotfish/status", {})
-                    second.append((time.perf_counter() - again) * 1000)
-            with self.at.floor("pygls") as server:
-                bare.append((time.perf_counter() - server.began) * 1000)
-        self.table.add("this machine now: CPU of 1,000,000 turns of a loop", middle(paces), "ms")
-        self.table.add("spawn → initialize answered", middle(script), "ms", 30, pygls=bare, minus_m=module)
-        self.table.add("a second request at once, while the rest loads", middle(second), "ms", 10)
-
-    def first_request(self) -> None:
-        cpu: dict[str, list[float]] = {"ours": [], "stock": []}
-        size = 0
-        for _ in range(3):
-            for kind, found in cpu.items():
-                with ExitStack() as stack:
-                    url = stack.enter_context(self.at.provider([{"parts": [{"gate": True}, {"text": "hi"}]}]))
-                    server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
-                    server.begin(server.new_session(self.at.folder), "hi")
-                    while not (seen := requests(url)):
-                        time.sleep(0.02)
-                    found.append(server.cpu())
+            for kind in ("ours", "pygls"):
+                starts = self.at.ours("http://127.0.0.1:9", greet=False) if kind == "ours" else self.at.floor(kind)
+                with starts as server:
                     if kind == "ours":
-                        size = seen[0]["size"]
-        self.table.add("spawn → first request at the provider, CPU", middle(cpu["ours"]), "s", 1.2, stock=cpu["stock"])
-        self.table.add("first request of a plain prompt", size / 1000, "kB", 12)
-
-    def warm(self) -> None:
-        kinds = ("ours", "stock", "socket")
-        waits: dict[str, list[float]] = {kind: [] for kind in kinds}
-        tokens: dict[str, list[float]] = {kind: [] for kind in kinds}
-        cpu: dict[str, float] = {}
-        with ExitStack() as stack:
-            servers: dict[str, tuple[str, Server]] = {}
-            for kind in kinds:
-                url = stack.enter_context(self.at.provider({"replies": [], "otherwise": {"text": "hi", "wait": 0.02}}))
-                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
-                for _ in range(3):
-                    server.answer(server.begin(server.new_session(self.at.folder), "warm"))
-                servers[kind] = (url, server)
-            session = {kind: server.new_session(self.at.folder) for kind, (_, server) in servers.items()}
-            before = {kind: server.cpu() for kind, (_, server) in servers.items()}
-            for _ in range(15):
-                for kind, (url, server) in servers.items():
-                    sent = time.monotonic()
-                    number = server.begin(session[kind], "hi")
-                    here = server.read_update("agent_message_chunk")
-                    server.answer(number)
-                    last = requests(url)[-1]
-                    waits[kind].append((last["at"] - sent) * 1000)
-                    tokens[kind].append((here - last["first_byte_at"]) * 1000)
-            cpu = {kind: (server.cpu() - before[kind]) / 15 * 1000 for kind, (_, server) in servers.items()}
-            memory = {kind: server.resident() for kind, (_, server) in servers.items()}
-        floors = {kind: waits[kind] for kind in ("stock", "socket")}
-        self.table.add("warm prompt → request at the provider", middle(waits["ours"]), "ms", 5, **floors)
+                        server.request("initialize", hello(self.at.folder))
+                    cpu.setdefault(kind, []).append(server.cpu() * 1000)
+                    clock.setdefault(kind, []).append((time.perf_counter() - server.began) * 1000)
+        self.table.add("this machine now: CPU of a loop of 1,000,000 steps", middle(paces), "ms")
         self.table.add(
-            "    CPU of such a turn, to its end", cpu["ours"], "ms", stock=cpu["stock"], socket=cpu["socket"]
+            "spawn → initialize answered, CPU", middle(cpu["ours"]), "ms", ratio_target=1.2, pygls=cpu["pygls"]
         )
-        over = middle(tokens["ours"]) - middle(tokens["socket"])
-        self.table.add(
-            "first token → on the wire, over a bare socket",
-            over,
-            "ms",
-            1,
-            stock=middle(tokens["stock"]) - middle(tokens["socket"]),
-        )
-        self.table.add(
-            "idle memory after a turn with an OpenAI model", memory["ours"], "MB", 110, stock=memory["stock"]
-        )
+        self.table.add("spawn → initialize answered, clock", middle(clock["ours"]), "ms", pygls=clock["pygls"])
 
-    def cancel(self) -> None:
-        gone: dict[str, list[float]] = {"ours": [], "stock": []}
-        ended: dict[str, list[float]] = {"ours": [], "stock": []}
-        syncs = list[float]()
-        with ExitStack() as stack:
-            servers: dict[str, tuple[str, Server, str]] = {}
-            for kind in gone:
-                script: dict[str, Any] = {"replies": [], "otherwise": {"parts": [{"text": "one"}, {"gate": True}]}}
-                url = stack.enter_context(self.at.provider(script))
-                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
-                servers[kind] = (url, server, server.new_session(self.at.folder))
-            for _ in range(10):
-                for kind, (url, server, session) in servers.items():
-                    number = server.begin(session, "hi")
-                    server.read_update("agent_message_chunk")
-                    time.sleep(0.02)
-                    sent = time.monotonic()
-                    server.send("pilotfish/session/cancel", {"sessionId": session})
-                    server.answer(number)
-                    ended[kind].append((time.monotonic() - sent) * 1000)
-                    time.sleep(0.05)
-                    gone[kind].append((requests(url)[-1]["disconnected_at"] - sent) * 1000)
-                syncs.append(fsync(self.at.place))
-        self.table.add("cancel → provider disconnected", middle(gone["ours"]), "ms", 3, stock=gone["stock"])
-        self.table.add("cancel → turn ended", middle(ended["ours"]), "ms", 5, stock=ended["stock"], fsync=syncs)
+    def wires(self) -> None:
+        for wire in WIRES:
+            found = Samples()
+            with ExitStack() as stack:
+                started = self._start(wire, found, stack)
+                self._flood(started, found)
+                self._cancel(started, found)
+                self._rounds(started, found, CHAT_ROUNDS if wire is CHAT else OTHER_ROUNDS)
+            self._report(wire, found)
 
-    def flood(self) -> None:
-        found = self._stream(("ours", "stock", "socket"), 5000, 0.0, rounds=3)
-        floors = {kind: found[kind] for kind in ("stock", "socket")}
-        self.table.add("CPU for 5,000 deltas through to the client, flood", middle(found["ours"]), "s", 0.4, **floors)
+    def _start(self, wire: Wire, found: Samples, stack: ExitStack) -> dict[str, Started]:
+        """Start some times and measure up to the first request; those of the last time are kept."""
+        started: dict[str, Started] = {}
+        for number in range(STARTS):
+            for kind in KINDS:
+                with ExitStack() as until:
+                    address = until.enter_context(self.at.provider({"replies": [HELD], "otherwise": {"text": "hi"}}))
+                    server = until.enter_context(self.at.start(kind, address, wire))
+                    prompt = server.begin(server.new_session(self.at.folder), "hi")
+                    while not (seen := requests(address)):
+                        time.sleep(0.02)
+                    found.first[kind].append(server.cpu())
+                    tell(address, "release")
+                    server.answer(prompt)
+                    if kind == "ours":
+                        found.size = seen[0]["size"]
+                    if number == STARTS - 1:
+                        stack.push(until.pop_all())
+                        started[kind] = Started(server, address, self.at.folder)
+        time.sleep(1)  # what is loaded behind the first turn
+        found.memory = {kind: each.server.resident() for kind, each in started.items()}
+        return started
 
-    def paced(self) -> None:
-        found = self._stream(("ours", "stock", "socket"), 2000, 0.002, rounds=2)
-        floors = {kind: found[kind] for kind in ("stock", "socket")}
-        self.table.add("CPU for 2,000 deltas at 500 a second", middle(found["ours"]), "s", None, **floors)
-        ratio = middle(found["ours"]) / max(middle(found["stock"]), 0.01)
-        self.table.add("    against stock pydantic-ai with pygls' notify", ratio, "×", 0.5)
+    def _flood(self, started: dict[str, Started], found: Samples) -> None:
+        for _ in range(FLOODS):
+            for kind, each in started.items():
+                each.script({"text": ["word "] * DELTAS})
+                session = each.new_session()
+                before = each.server.cpu()
+                each.server.answer(each.server.begin(session, "go"))
+                found.flood[kind].append(each.server.cpu() - before)
 
-    def _stream(self, kinds: tuple[str, ...], count: int, delay: float, rounds: int) -> dict[str, list[float]]:
-        """Seconds of CPU for an answer of so many deltas."""
-        found: dict[str, list[float]] = {kind: [] for kind in kinds}
-        flood = {"text": ["word "] * count, "delay": delay}
-        with ExitStack() as stack:
-            servers: dict[str, tuple[Server, str]] = {}
-            for kind in kinds:
-                url = stack.enter_context(self.at.provider([{"text": "warm"}] + [flood] * rounds))
-                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
-                session = server.new_session(self.at.folder)
-                server.answer(server.begin(session, "warm"))
-                servers[kind] = (server, session)
-            for _ in range(rounds):
-                for kind, (server, session) in servers.items():
-                    before = server.cpu()
-                    server.answer(server.begin(session, "go"))
-                    found[kind].append(server.cpu() - before)
-        return found
+    def _cancel(self, started: dict[str, Started], found: Samples) -> None:
+        for each in started.values():
+            tell(each.address, "hold")
+            each.script(*[HELD] * CANCELS)
+        sessions = {kind: each.new_session() for kind, each in started.items()}
+        for _ in range(CANCELS):
+            for kind, each in started.items():
+                prompt = each.server.begin(sessions[kind], "hi")
+                each.server.read_update("agent_message_chunk")
+                time.sleep(0.02)
+                sent = time.monotonic()
+                each.server.send("pilotfish/session/cancel", {"sessionId": sessions[kind]})
+                each.server.answer(prompt)
+                found.cancel[kind].append((time.monotonic() - sent) * 1000)
+            found.syncs.append(fsync(self.at.place))
 
-    def rounds(self) -> None:
-        marks: dict[str, list[list[float]]] = {"ours": [], "stock": []}
-        growth = list[float]()
-        for kind, count in (("ours", 200), ("stock", 60), ("ours", 200), ("stock", 60), ("ours", 200)):
-            script: list[dict[str, Any]] = [{"text": "warm"}, *[READ] * count, {"text": "done"}]
-            with self.at.provider(script) as url, ExitStack() as stack:
-                server = stack.enter_context(self.at.ours(url) if kind == "ours" else self.at.floor(kind, url))
-                session = server.new_session(self.at.folder)
-                server.answer(server.begin(session, "warm"))
-                memory = server.resident()
-                marks[kind].append(self._marks(server, session))
-                if kind == "ours":
-                    growth.append(server.resident() - memory)
-
-        def cost(kind: str, first: int, last: int) -> float:
-            """Milliseconds of CPU for a round between these."""
-            return middle([(found[last] - found[first]) / (last - first) * 1000 for found in marks[kind]])
-
-        def whole(kind: str) -> float:
-            return middle([found[-1] - found[0] for found in marks[kind]])
-
-        early, stock = cost("ours", 5, 25), cost("stock", 5, 25)
-        self.table.add("a tool round (read_file), round 10, CPU", early, "ms", 10, stock=stock)
-        against = cost("stock", 40, 60) / stock
-        self.table.add("    round 195 (of stock: 50) against it", cost("ours", 180, 200) / early, "×", 2, stock=against)
-        self.table.add("200 rounds (of stock: 60), CPU", whole("ours"), "s", 3.0, stock=whole("stock"))
-        self.table.add("memory growth over 200 rounds", middle(growth), "MB", 5)
+    def _rounds(self, started: dict[str, Started], found: Samples, plan: tuple[tuple[str, int], ...]) -> None:
+        for kind, count in plan:
+            each = started[kind]
+            each.script(*[READ] * count, {"text": "done"})
+            session = each.new_session()
+            memory = each.server.resident()
+            found.rounds[kind].append(self._marks(each.server, session))
+            if kind == "ours":
+                found.growth.append(each.server.resident() - memory)
 
     def _marks(self, server: Server, session: str) -> list[float]:
         """CPU at the start, at every request, and at the end."""
         marks = [server.cpu()]
-        number = server.begin(session, "go")
+        prompt = server.begin(session, "go")
         while True:
             message = server.read()
             update = message.get("params", {}).get("update", {})
@@ -223,96 +178,148 @@ class Bench:
                 marks.append(server.cpu())
             if message.get("method") == "pilotfish/user/ask":
                 server.reply(message["id"], {"answer": "Go on"})
-            if "method" not in message and message.get("id") == number:
+            if "method" not in message and message.get("id") == prompt:
                 return [*marks, server.cpu()]
+
+    def _report(self, wire: Wire, found: Samples) -> None:
+        def add(name: str, value: float, unit: str, **more: Any) -> None:
+            self.table.add(f"{wire.name}: {name}", value, unit, **more)
+
+        def cost(kind: str, first: int, last: int) -> float:
+            """Milliseconds of CPU for a round between these."""
+            return middle([(marks[last] - marks[first]) / (last - first) * 1000 for marks in found.rounds[kind]])
+
+        def whole(kind: str) -> float:
+            return middle([marks[-1] - marks[0] for marks in found.rounds[kind]])
+
+        add(
+            "spawn → first request, CPU",
+            middle(found.first["ours"]),
+            "s",
+            ratio_target=1.1,
+            stock=found.first["stock"],
+        )
+        if wire is CHAT:
+            add("first request of a plain prompt", found.size / 1000, "kB", target=12)
+        add(
+            "idle memory after a turn",
+            found.memory["ours"],
+            "MB",
+            target=MEMORY_TARGET.get(wire.name),
+            stock=found.memory["stock"],
+        )
+        add(
+            f"{DELTAS:,} deltas in a flood, CPU",
+            middle(found.flood["ours"]),
+            "s",
+            target=DELTA_TARGET[wire.name],
+            stock=found.flood["stock"],
+        )
+        add(
+            "cancel → turn ended", middle(found.cancel["ours"]), "ms", target=10, stock=found.cancel["stock"],
+            sync=found.syncs,
+        )  # fmt: skip
+        targets = (0.75, 0.3) if wire is CHAT else (None, None)
+        add(
+            "a tool round, round 10, CPU",
+            cost("ours", 5, 25),
+            "ms",
+            ratio_target=targets[0],
+            stock=cost("stock", 5, 25),
+        )
+        floors = {"stock": cost("stock", 180, 200)} if wire is CHAT else {}
+        add("a tool round, round 195, CPU", cost("ours", 180, 200), "ms", ratio_target=targets[1], **floors)
+        floors = {"stock": whole("stock")} if wire is CHAT else {}
+        add("200 rounds, CPU", whole("ours"), "s", target=9, **floors)
+        add("memory that 200 rounds add", middle(found.growth), "MB")
+
+    def paced(self) -> None:
+        """Deltas as fast as a fast model writes: every one wakes the server."""
+        flood = {"text": ["word "] * 2000, "delay": 0.002}
+        cpu: dict[str, float] = {}
+        for kind in ("ours", "stock", "socket"):
+            with (
+                self.at.provider({"replies": [{"text": "warm"}, flood]}) as address,
+                self.at.start(kind, address, CHAT) as server,
+            ):
+                session = server.new_session(self.at.folder)
+                server.answer(server.begin(session, "warm"))
+                before = server.cpu()
+                server.answer(server.begin(session, "go"))
+                cpu[kind] = server.cpu() - before
+        self.table.add("2,000 deltas at 500 a second, CPU", cpu["ours"], "s", stock=cpu["stock"], socket=cpu["socket"])
 
     def many(self) -> None:
         """Fifty turns at the same time, and somebody who asks how the server is."""
-        lag, idle = self.at.place / "lag many", self.at.place / "idle many"
-        watched = (sys.executable, "-m", "tests.bench.watched", str(lag))
         talk = {"text": [f"word {number} " for number in range(100)], "delay": 0.02}
         script = {"replies": [{"text": "warm"}, *[READ] * SESSIONS], "otherwise": talk}
-        waits = list[float]()
-        with self.at.provider(script) as url, self.at.ours(url, command=watched) as server:
-            beside = subprocess.Popen([*watched[:3], str(idle), "idle"], cwd=ROOT)
-            try:
-                server.answer(server.begin(server.new_session(self.at.folder), "warm"))
-                sessions = [server.new_session(self.at.folder) for _ in range(SESSIONS)]
-                time.sleep(2)
-                for process in (server.process, beside):
-                    process.send_signal(signal.SIGUSR1)
-                left = {server.begin(session, "go") for session in sessions}
-                while left:
-                    asked, status = time.perf_counter(), server.send("pilotfish/status", {})
-                    number = None
-                    while number != status:
-                        message = server.read()
-                        number = None if "method" in message else message.get("id")
-                        left.discard(number)
-                    waits.append((time.perf_counter() - asked) * 1000)
-                time.sleep(1)
-                away, beyond = [[float(each) for each in file.read_text("ascii").split()] for file in (lag, idle)]
-            finally:
-                beside.kill()
-                beside.wait()
-        waits.sort()
-        at = f"{SESSIONS} turns at once: "
-        self.table.add(f"{at}status answered, median", middle(waits), "ms")
-        self.table.add("    95 of 100", waits[len(waits) * 95 // 100], "ms")
-        self.table.add("    longest", waits[-1], "ms", 100, idle_process=beyond[0])
-        self.table.add("    longest that the loop was away: its own CPU", away[1], "ms", 50)
+        idle, busy = list[float](), list[float]()
+        with self.at.provider(script) as address, self.at.ours(address) as server:
+            server.answer(server.begin(server.new_session(self.at.folder), "warm"))
+            sessions = [server.new_session(self.at.folder) for _ in range(SESSIONS)]
+            time.sleep(2)
+            for _ in range(200):
+                self._ask_status(server, idle, set())
+            left = {server.begin(session, "go") for session in sessions}
+            while left:
+                self._ask_status(server, busy, left)
+        busy.sort()
+        self.table.add(f"{SESSIONS} turns at once: status answered, median", middle(busy), "ms", idle=idle)
+        self.table.add(f"{SESSIONS} turns at once: status answered, 95 of 100", busy[len(busy) * 95 // 100], "ms")
+        self.table.add(
+            f"{SESSIONS} turns at once: status answered, longest",
+            busy[-1],
+            "ms",
+            target=100,
+            longest_when_idle=max(idle),
+        )
+
+    def _ask_status(self, server: Server, waits: list[float], left: set[int]) -> None:
+        """How long `status` takes; the prompts that are answered meanwhile are no longer `left`."""
+        asked, status = time.perf_counter(), server.send("pilotfish/status", {})
+        number = None
+        while number != status:
+            message = server.read()
+            number = None if "method" in message else message.get("id")
+            left.discard(number or 0)
+        waits.append((time.perf_counter() - asked) * 1000)
 
     def silence(self) -> None:
-        """A client that stops reading under a flood."""
-        lag, idle = self.at.place / "lag", self.at.place / "idle"
-        watched = (sys.executable, "-m", "tests.bench.watched", str(lag))
+        """A client that stops reading under a flood: whether the server still hears it, and what it keeps for it."""
         flood = {"text": ["some words of an answer "] * 5000, "times": 600}
-        with self.at.provider([{"text": "warm"}, flood]) as url, self.at.ours(url, command=watched) as server:
-            beside = subprocess.Popen([*watched[:3], str(idle), "idle"], cwd=ROOT)
-            try:
-                session = server.new_session(self.at.folder)
-                server.answer(server.begin(session, "warm"))
-                memory = server.resident()
-                for process in (server.process, beside):
-                    process.send_signal(signal.SIGUSR1)
-                number = server.begin(session, "go")
-                most, until = 0.0, time.monotonic() + SILENCE
-                while time.monotonic() < until:
-                    time.sleep(0.1)
-                    most = max(most, server.resident() - memory)
-                away, beyond = [[float(each) for each in file.read_text("ascii").split()] for file in (lag, idle)]
-                server.send("pilotfish/session/cancel", {"sessionId": session})
-                numbers = list[int]()
-                while True:
-                    message = server.read()
-                    if "method" not in message and message.get("id") == number:
-                        break
-                    if "seq" in message.get("params", {}):
-                        numbers.append(message["params"]["seq"])
-            finally:
-                beside.kill()
-                beside.wait()
+        with self.at.provider({"replies": [{"text": "warm"}, flood]}) as address, self.at.ours(address) as server:
+            session = server.new_session(self.at.folder)
+            server.answer(server.begin(session, "warm"))
+            memory = server.resident()
+            prompt = server.begin(session, "go")
+            most, until = 0.0, time.monotonic() + SILENCE
+            while time.monotonic() < until:
+                time.sleep(0.1)
+                most = max(most, server.resident() - memory)
+            sent = time.monotonic()
+            server.send("pilotfish/session/cancel", {"sessionId": session})
+            while (gone := requests(address)[-1]["disconnected_at"]) is None and time.monotonic() < sent + 5:
+                time.sleep(0.05)
+            numbers = list[int]()
+            while True:
+                message = server.read()
+                if "method" not in message and message.get("id") == prompt:
+                    break
+                if "seq" in message.get("params", {}):
+                    numbers.append(message["params"]["seq"])
         gaps = sum(after != before + 1 for before, after in itertools.pairwise(numbers))
-        self.table.add("a client that does not read for 10 s: longest lag", away[0], "ms", 50, idle_process=beyond[0])
-        self.table.add("    of it the loop's own CPU", away[1], "ms", 50)
-        self.table.add("    memory it costs", most, "MB", 64)
-        self.table.add("    gaps in the numbers of its updates", gaps, "", 0)
+        client = f"a client silent for {SILENCE:.0f} s: "
+        self.table.add(f"{client}cancel → disconnected", ((gone or time.monotonic()) - sent) * 1000, "ms", target=50)
+        self.table.add(f"{client}memory it costs", most, "MB", target=64)
+        self.table.add(f"{client}gaps in the numbers of its updates", gaps, "", target=0)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("figures", nargs="*")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", action="store_true", help="write figures.json")
-    arguments = parser.parse_args()
-    table = Table()
+    wanted = [argument for argument in sys.argv[1:] if argument in ("start", "wires", "paced", "many", "silence")]
+    table = Table("server")
     with tempfile.TemporaryDirectory() as place:
-        Bench(Path(place), table).run(arguments.figures)
-    if arguments.json:
-        table.write(arguments.json)
-    if arguments.commit:
-        table.write(COMMITTED)
-    return 0
+        Bench(Path(place), table).run(wanted)
+    return table.finish()
 
 
 if __name__ == "__main__":

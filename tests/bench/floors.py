@@ -1,11 +1,11 @@
 """What a figure stands on: programs that do as little as can be, for the same client.
 
     pygls    a language server with nothing in it
-    stock    pydantic-ai and pygls put together as their manuals say: no ledger, no policy, no lean paths
-    socket   a bare asyncio connection to the provider, each delta parsed, framed and written
+    stock    pydantic-ai and pygls put together as their manuals say: no ledger, no policy, no approvals
+    socket   a bare asyncio connection to the provider, each delta parsed, framed and written (Chat only)
 
 `stock` and `socket` know as much of `pilotfish/session/*` as the benchmark asks for. Run as
-`python -m tests.bench.floors <kind> <provider's URL>`.
+`python -m tests.bench.floors <kind> <wire> <provider's base URL>`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,32 @@ def pygls() -> None:
     LanguageServer("bare", "1").start_io()
 
 
-def stock(url: str) -> None:
+def model(wire: str, url: str) -> Any:
+    """The library's model of this wire, at this address."""
+    match wire:
+        case "chat":
+            from pydantic_ai.models.openai import OpenAIChatModel
+            from pydantic_ai.providers.openai import OpenAIProvider
+
+            return OpenAIChatModel("scripted", provider=OpenAIProvider(base_url=url, api_key="key"))
+        case "responses":
+            from pydantic_ai.models.openai import OpenAIResponsesModel
+            from pydantic_ai.providers.openai import OpenAIProvider
+
+            return OpenAIResponsesModel("scripted", provider=OpenAIProvider(base_url=url, api_key="key"))
+        case "anthropic":
+            from pydantic_ai.models.anthropic import AnthropicModel
+            from pydantic_ai.providers.anthropic import AnthropicProvider
+
+            return AnthropicModel("scripted", provider=AnthropicProvider(base_url=url, api_key="key"))
+        case _:
+            from pydantic_ai.models.google import GoogleModel
+            from pydantic_ai.providers.google import GoogleProvider
+
+            return GoogleModel("scripted", provider=GoogleProvider(base_url=url, api_key="key"))
+
+
+def stock(wire: str, url: str) -> None:
     from pygls.lsp.server import LanguageServer
 
     server = LanguageServer("stock", "1")
@@ -39,10 +64,8 @@ def stock(url: str) -> None:
     def agent() -> Any:
         if not built:
             from pydantic_ai import Agent
-            from pydantic_ai.models.openai import OpenAIChatModel
-            from pydantic_ai.providers.openai import OpenAIProvider
 
-            made: Any = Agent(OpenAIChatModel("scripted", provider=OpenAIProvider(base_url=url, api_key="key")))
+            made: Any = Agent(model(wire, url))
 
             @made.tool_plain
             async def read_file(path: str) -> str:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
@@ -52,7 +75,7 @@ def stock(url: str) -> None:
             built.append(made)
         return built[0]
 
-    async def told(_: Any, events: Any) -> None:
+    async def forward(_: Any, events: Any) -> None:
         update(kind="state", state="assistant")
         async for event in events:
             part = getattr(event, "part", None) if event.event_kind == "part_start" else getattr(event, "delta", None)
@@ -62,6 +85,7 @@ def stock(url: str) -> None:
 
     @server.feature("pilotfish/session/new")
     def _new(_: Any) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
+        history.clear()
         return {"session": {"id": "only"}}
 
     @server.feature("pilotfish/session/prompt")
@@ -70,8 +94,8 @@ def stock(url: str) -> None:
 
         run = agent().run(
             params.prompt[0].text,
-            message_history=history,
-            event_stream_handler=told,
+            message_history=list(history),
+            event_stream_handler=forward,
             usage_limits=UsageLimits(request_limit=None),
         )
         running["only"] = task = asyncio.ensure_future(run)
@@ -123,10 +147,10 @@ def frame(message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    match sys.argv[1]:
-        case "pygls":
-            pygls()
-        case "stock":
-            stock(sys.argv[2])
+    match sys.argv[1:]:
+        case ["stock", wire, url]:
+            stock(wire, url)
+        case ["socket", _, url]:
+            asyncio.run(socket(url))
         case _:
-            asyncio.run(socket(sys.argv[2]))
+            pygls()

@@ -15,11 +15,32 @@ import sys
 import time
 import urllib.request
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 CPUCLOCK_SCHED = 2  # of Linux: the lowest bits of a process's clock (clock_getcpuclockid)
 ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One of the APIs that a model may be asked through, and how Pilotfish is pointed at it."""
+
+    name: str
+    model: str
+    key: str
+    path: str
+    """what the base URL ends with: OpenAI's has the version in it"""
+
+
+CHAT = Wire("Chat", "openai-chat:scripted", "OPENAI_API_KEY", "/v1")
+WIRES = (
+    CHAT,
+    Wire("Responses", "openai-responses:scripted", "OPENAI_API_KEY", "/v1"),
+    Wire("Anthropic", "anthropic:scripted", "ANTHROPIC_API_KEY", ""),
+    Wire("Google", "google:scripted", "GOOGLE_API_KEY", ""),
+)
 
 
 class Server:
@@ -120,20 +141,22 @@ class Place:
         self.folder.mkdir()
         (self.folder / "a.txt").write_text("hello\n" * 20, "utf-8")
         self._count = 0
-        self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        dropped = ("PYTHONDONTWRITEBYTECODE", "PILOTFISH_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_")
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         self._environment["PYTHONPATH"] = str(ROOT)
 
     def settle(self) -> None:
-        """Start once and let it load: what is measured is a start with its bytecode there, as any but the first."""
-        with self.ours("http://127.0.0.1:9/v1") as server:
-            server.new_session(self.folder)
-            while server.request("pilotfish/status", {})["state"] == "loading":
-                time.sleep(0.1)
-            time.sleep(5)  # behind it, and written last
+        """Have one turn on every wire: what is measured is a start with its bytecode there, as any but the first."""
+        with self.provider({"otherwise": {"text": "hi"}}) as address:
+            for wire in WIRES:
+                for kind in ("ours", "stock"):
+                    with self.start(kind, address, wire) as server:
+                        server.answer(server.begin(server.new_session(self.folder), "hi"))
+                        time.sleep(1)  # some of it is written behind the turn
 
     @contextlib.contextmanager
-    def provider(self, script: list[dict[str, Any]] | dict[str, Any]) -> Generator[str]:
-        """The base URL of a provider with this script."""
+    def provider(self, script: dict[str, Any]) -> Generator[str]:
+        """The address of a provider with this script."""
         self._count += 1
         file = self.place / f"script{self._count}.json"
         file.write_text(json.dumps(script), "utf-8")
@@ -146,45 +169,46 @@ class Place:
         assert process.stdout is not None
         port = int(process.stdout.readline().split()[-1].rpartition(":")[2])
         try:
-            yield f"http://127.0.0.1:{port}/v1"
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
             process.stdout.close()
 
     @contextlib.contextmanager
-    def ours(self, url: str, *, greet: bool = True, command: Sequence[str] = (), **settings: Any) -> Generator[Server]:
+    def ours(self, address: str, wire: Wire = CHAT, *, greet: bool = True) -> Generator[Server]:
         """Pilotfish, as an editor starts it."""
         self._count += 1
         environment = {
             **self._environment,
-            "PILOTFISH_MODEL": "openai-chat:scripted",
-            "PILOTFISH_BASE_URL": url,
-            "OPENAI_API_KEY": "key",
+            "PILOTFISH_MODEL": wire.model,
+            "PILOTFISH_BASE_URL": address + wire.path,
+            wire.key: "key",
             "PILOTFISH_STORAGE": str(self.place / f"store{self._count}"),
             "PILOTFISH_CONFIG": str(self.place / "config.toml"),
             "PILOTFISH_LOG": "off",
         }
-        server = Server(
-            command or [str(Path(sys.executable).with_name("pilotfish")), "serve"], environment, self.folder
-        )
+        server = Server([str(Path(sys.executable).with_name("pilotfish")), "serve"], environment, self.folder)
         with contextlib.closing(server):
             if greet:
-                server.request("initialize", hello(self.folder, **settings))
+                server.request("initialize", hello(self.folder))
                 server.send("initialized", {}, wants_answer=False)
             yield server
 
     @contextlib.contextmanager
-    def floor(self, kind: str, url: str = "") -> Generator[Server]:
+    def floor(self, kind: str, address: str = "", wire: Wire = CHAT) -> Generator[Server]:
         """One of the programs in `floors.py`, greeted like ours."""
-        command = [sys.executable, "-m", "tests.bench.floors", kind, url]
+        command = [sys.executable, "-m", "tests.bench.floors", kind, wire.name.lower(), address + wire.path]
         server = Server(command, self._environment, self.folder)
         with contextlib.closing(server):
-            server.request("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
+            server.request("initialize", hello(self.folder))
             yield server
 
+    def start(self, kind: str, address: str, wire: Wire) -> contextlib.AbstractContextManager[Server]:
+        return self.ours(address, wire) if kind == "ours" else self.floor(kind, address, wire)
 
-def hello(folder: Path, **settings: Any) -> dict[str, Any]:
+
+def hello(folder: Path) -> dict[str, Any]:
     return {
         "processId": None,
         "rootUri": folder.as_uri(),
@@ -195,18 +219,19 @@ def hello(folder: Path, **settings: Any) -> dict[str, Any]:
                 "protocolVersion": 1,
                 "client": {"approvals": True},
                 "trusted": True,
-                "settings": {"maxIterations": 1000, **settings},
+                "settings": {"maxIterations": 1000},
             }
         },
     }
 
 
-def requests(url: str) -> list[dict[str, Any]]:
-    """What the provider has seen so far."""
-    with urllib.request.urlopen(url.removesuffix("/v1") + "/_requests") as answer:
+def requests(address: str) -> list[dict[str, Any]]:
+    """What the provider has received so far."""
+    with urllib.request.urlopen(f"{address}/_requests") as answer:
         return json.loads(answer.read())
 
 
-def release(url: str) -> None:
-    """Open the provider's gates."""
-    urllib.request.urlopen(urllib.request.Request(url.removesuffix("/v1") + "/_release", method="POST")).close()
+def tell(address: str, what: str, replies: Sequence[dict[str, Any]] = ()) -> None:
+    """Have the provider do something: `script` more replies, `hold` its gates or `release` them."""
+    body = json.dumps({"replies": list(replies)}).encode()
+    urllib.request.urlopen(urllib.request.Request(f"{address}/_{what}", body, method="POST")).close()

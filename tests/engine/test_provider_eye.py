@@ -15,8 +15,10 @@ from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.google import GoogleModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.support import eyes
 from tests.support.history import broken_histories, parse, sound_histories
@@ -39,17 +41,19 @@ NOW = CanonicalMessage(MessageRole.USER, (UserPromptPart("and now?"),))
 
 
 class Camera:
-    """The three models on a transport that keeps what would be sent, and sends nothing."""
+    """The four models on a transport that keeps what would be sent, and sends nothing."""
 
     def __init__(self) -> None:
         self._bodies: list[dict[str, Any]] = []
-        client = httpx2.AsyncClient(transport=httpx2.MockTransport(self._keep))
+        client = httpx2.AsyncClient(transport=httpx2.MockTransport(self._keep), timeout=60)
         openai = OpenAIProvider(base_url="http://provider.invalid/v1", api_key="x", http_client=client)
         anthropic = AnthropicProvider(api_key="x", http_client=client)
+        google = GoogleProvider(api_key="x", http_client=client)
         self.models: dict[str, tuple[Model, Callable[[eyes.Body], list[str]]]] = {
             "openai chat": (OpenAIChatModel("gpt-5", provider=openai), eyes.openai_chat),
             "openai responses": (OpenAIResponsesModel("gpt-5", provider=openai), eyes.openai_responses),
             "anthropic": (AnthropicModel("claude-sonnet-5", provider=anthropic), eyes.anthropic),
+            "google": (GoogleModel("gemini-3-pro", provider=google), eyes.google),
         }
 
     def _keep(self, request: httpx2.Request) -> httpx2.Response:
@@ -72,22 +76,23 @@ def camera() -> Camera:
     return Camera()
 
 
+ALL = {"openai chat", "openai responses", "anthropic", "google"}
 BROKEN = {
-    "user: hi / model: call a / user: stop": {"openai chat", "openai responses", "anthropic"},
-    "user: hi / model: call a, call b / user: return a / model: on": {"openai chat", "openai responses", "anthropic"},
-    "user: hi / model: call a / model: well / user: return a": {"openai chat"},
+    "user: hi / model: call a / user: stop": ALL,
+    "user: hi / model: call a, call b / user: return a / model: on": ALL,
+    "user: hi / model: call a / model: well / user: return a": {"openai chat", "google"},
     "user: hi / model: call a / user: wait, return a": {"openai chat", "anthropic"},
-    "user: hi / model: call a / user: on / model: x / user: return a": {"openai chat", "anthropic"},
-    "user: hi, return z": {"openai chat", "openai responses", "anthropic"},
-    "user: hi / model: call a / user: return a, return a": {"openai chat", "openai responses", "anthropic"},
-    "user: hi / model: call a, call a / user: return a, return a": {"openai chat", "openai responses", "anthropic"},
+    "user: hi / model: call a / user: on / model: x / user: return a": {"openai chat", "anthropic", "google"},
+    "user: hi, return z": ALL,
+    "user: hi / model: call a / user: return a, return a": ALL,
+    "user: hi / model: call a, call a / user: return a, return a": ALL - {"google"},
     "user: hi / model: call a / user: return a / model: call a / user: return a": {"openai responses", "anthropic"},
-    "user: hi / model: call a no such! / user: return a no such!": {"openai chat", "openai responses", "anthropic"},
+    "user: hi / model: call a no such! / user: return a no such!": ALL,
     "user: hi / model: blank / user: so?": {"anthropic"},
     "user: hi / model: call a / user: return a =  ": set[str](),
     "model: hello / user: hi": {"anthropic"},
     "system: system rules / model: hello": {"anthropic"},
-    "user: return a / model: call a": {"openai chat", "openai responses", "anthropic"},
+    "user: return a / model: call a": ALL,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import subprocess
 import sys
@@ -45,7 +46,7 @@ async def test_text_thoughts_and_parallel_calls_arrive_as_scripted(kind: str) ->
         ("read", '{"path":"a"}'),
         ("read", '{"path":"b"}'),
     ]
-    assert response.finish_reason == ("stop" if kind == "responses" else "tool_call")
+    assert response.finish_reason == ("stop" if kind in ("responses", "google") else "tool_call")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -104,6 +105,8 @@ async def test_a_whole_round_goes_back_and_is_accepted(kind: str) -> None:
     ],
 )
 async def test_errors_are_recognised_by_kind(kind: str, error: str, name: str) -> None:
+    if (kind, error) == ("google", "credit"):
+        name = "ModelRateLimitError"  # Google answers both with RESOURCE_EXHAUSTED
     async with serve(fails(error)) as provider:
         with pytest.raises(Exception) as caught:  # noqa: PT011  # the type is what is asserted
             await ask_stock(kind, provider)
@@ -315,6 +318,114 @@ async def test_messages_refuses_what_anthropic_refuses(messages: list[dict[str, 
     await check_refusal("/v1/messages", {"model": "m", "max_tokens": 9, "messages": messages}, refused)
 
 
+ASKS: dict[str, Any] = {"role": "user", "parts": [{"text": "x"}]}
+SIGNATURE = base64.b64encode(b"skip_thought_signature_validator").decode()
+FUNCTION: dict[str, Any] = {"functionCall": {"name": "read", "args": {}}}
+CALLS: dict[str, Any] = {"role": "model", "parts": [{**FUNCTION, "thoughtSignature": SIGNATURE}]}
+ANSWER: dict[str, Any] = {"functionResponse": {"name": "read", "response": {"output": "ok"}}}
+ANSWERS: dict[str, Any] = {"role": "user", "parts": [ANSWER]}
+SAYS: dict[str, Any] = {"role": "model", "parts": [{"text": "so"}]}
+
+
+CONTENTS: list[tuple[list[dict[str, Any]], str | None]] = [
+    ([ASKS, CALLS, ANSWERS], None),
+    ([ASKS, CALLS, ANSWERS, ASKS], None),
+    ([ASKS, SAYS, ASKS], None),
+    ([ASKS, {**CALLS, "parts": [*CALLS["parts"], FUNCTION]}, {**ANSWERS, "parts": [ANSWER, ANSWER]}], None),
+    ([ASKS, {"role": "model", "parts": [FUNCTION]}, ANSWERS, ASKS], None),
+    ([], "contents is not specified"),
+    ([{**ASKS, "role": "system"}], "Please use a valid role: user, model."),
+    ([ASKS, {"role": "model", "parts": []}, ASKS], "contents[1].parts: contents.parts must not be empty."),
+    ([{"role": "user", "parts": [{}]}], "must have one initialized field"),
+    ([{"role": "user", "parts": [{"text": "x", **ANSWER}]}], "must have one initialized field"),
+    ([{"role": "user", "parts": [{"txt": "x"}]}], "Unknown name \"txt\" at 'contents[0].parts[0]'"),
+    ([CALLS, ANSWERS], "function call turn comes immediately after a user turn"),
+    ([ASKS, SAYS, CALLS, ANSWERS], "function call turn comes immediately after a user turn"),
+    ([ASKS, ANSWERS], "function response turn comes immediately after a function call turn"),
+    ([ASKS, CALLS, ASKS], "number of function response parts is equal"),
+    ([ASKS, CALLS], "number of function response parts is equal"),
+    ([ASKS, CALLS, {**ANSWERS, "parts": [ANSWER, ANSWER]}], "number of function response parts is equal"),
+    ([ASKS, CALLS, ASKS, ANSWERS], "number of function response parts is equal"),
+    (
+        [ASKS, CALLS, {"role": "user", "parts": [{"functionResponse": {"name": "", "response": {}}}]}],
+        "Name cannot be empty",
+    ),
+    (
+        [ASKS, CALLS, {"role": "user", "parts": [{"functionResponse": {"name": "read", "response": "ok"}}]}],
+        "Invalid value at 'contents[2].parts[0].function_response.response'",
+    ),
+    ([ASKS, {"role": "model", "parts": [{"functionCall": {"name": "1 2"}}]}, ANSWERS], "Invalid function name"),
+    ([ASKS, {"role": "model", "parts": [FUNCTION]}, ANSWERS], "missing a thought_signature"),
+    ([ASKS, {"role": "model", "parts": [{**FUNCTION, "thoughtSignature": "forged"}]}, ANSWERS], "is not valid"),
+    ([ASKS, SAYS], "end with a user role or a function response"),
+]
+
+
+@pytest.mark.parametrize(("contents", "refused"), CONTENTS)
+async def test_google_refuses_what_google_refuses(contents: list[dict[str, Any]], refused: str | None) -> None:
+    for path in ("/v1/models/m:generateContent", "/v1beta/models/m:streamGenerateContent"):
+        await check_refusal(path, {"contents": contents}, refused)
+
+
+FIELDS: list[tuple[dict[str, Any], str | None]] = [
+    ({"system_instruction": {"parts": [{"text": "x"}]}}, None),
+    ({"messages": []}, 'Unknown name "messages": Cannot find field.'),
+    ({"tools": [{"functionDeclarations": [{"name": "a b"}]}]}, "Invalid function name"),
+    ({"tools": [{"functionDeclarations": [{"name": "a"}, {"name": "a"}]}]}, "Duplicate function declaration"),
+    (
+        {"tools": [{"functionDeclarations": [{"name": "a", "parameters": {}, "parametersJsonSchema": {}}]}]},
+        "Only one of parameters",
+    ),
+    (
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 1, "thinkingLevel": "LOW"}}},
+        "only one of thinking budget and thinking level",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "refused"), FIELDS)
+async def test_google_refuses_unknown_names_and_wrong_tools(more: dict[str, Any], refused: str | None) -> None:
+    await check_refusal("/v1/models/m:generateContent", {"contents": [ASKS], **more}, refused)
+
+
+async def test_a_signature_of_google_is_only_accepted_on_a_call_of_its_function() -> None:
+    reply = calls(Call("read", {"path": "a"}), thoughts=("Hm",))
+    async with serve(reply, say("x")) as provider, stock("google", provider) as model:
+        response = await ask(model)
+        response.tool_calls[0].tool_name = "other"
+        returned = ModelRequest(parts=[ToolReturnPart("other", "ok", response.tool_calls[0].tool_call_id)])
+        with pytest.raises(library.ModelRequestRejectedError, match="Thought signature is not valid"):
+            await ask(model, [*PROMPT, response, returned])
+
+
+async def test_google_signs_a_thought_without_a_call_at_its_end_and_accepts_it_back() -> None:
+    async with serve(say("hi", thoughts=("Hm",)), say("x")) as provider, stock("google", provider) as model:
+        response = await ask(model)
+        await ask(model, [*PROMPT, response, *PROMPT])
+        thought, text = provider.requests[1].messages[1]["parts"]
+    assert (thought["thought"], text["text"], provider.requests[1].refused) == (True, "hi", None)
+    signature = base64.b64encode(base64.urlsafe_b64decode(text["thoughtSignature"])).decode()
+    assert signature in provider.memory.google_signatures
+
+
+async def test_google_says_how_long_to_wait_in_the_body_of_an_error() -> None:
+    async with serve(fails("rate_limit", retry_after=7)) as provider, httpx2.AsyncClient() as client:
+        answer = await client.post(f"{provider.url}/v1/models/m:generateContent", json={"contents": [ASKS]})
+    assert "retry-after" not in answer.headers
+    assert answer.json()["error"] == {
+        "code": 429,
+        "message": "Resource has been exhausted (e.g. check quota). Please retry in 7s.",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}],
+    }
+
+
+async def test_google_ends_a_call_with_broken_arguments_as_malformed() -> None:
+    async with serve(calls(Call("read", "{broken"), text="hm")) as provider:
+        response = await ask_stock("google", provider)
+    assert (spoken(response), response.finish_reason) == ([("text", "hm")], "error")
+
+
 async def check_refusal(path: str, body: dict[str, Any], refused: str | None) -> None:
     async with serve(say("fine")) as provider, httpx2.AsyncClient() as client:
         answer = await client.post(provider.url + path, json=body, headers={"anthropic-version": "2023-06-01"})
@@ -340,10 +451,11 @@ async def test_a_thought_is_only_taken_back_as_it_was_given() -> None:
             await ask(model, [*PROMPT, response, returned])
 
 
-async def test_a_wrong_key_is_refused() -> None:
+@pytest.mark.parametrize(("kind", "message"), [("chat", "Incorrect API key"), ("google", "API key not valid")])
+async def test_a_wrong_key_is_refused(kind: str, message: str) -> None:
     async with serve(say("x"), key="right") as provider:
-        with pytest.raises(Exception, match="Incorrect API key"):
-            await ask_stock("chat", provider)
+        with pytest.raises(library.ModelAuthenticationError, match=message):
+            await ask_stock(kind, provider)
 
 
 async def test_models_are_listed() -> None:

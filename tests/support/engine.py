@@ -26,12 +26,13 @@ from pilotfish.settings import load
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.port import Editor, NoEditor
 
-Dialect = Literal["chat", "responses", "anthropic"]
+Dialect = Literal["chat", "responses", "anthropic", "google"]
 
 MODELS: Mapping[Dialect, str] = {
     "chat": "openai-chat:scripted",
     "responses": "openai-responses:scripted",
     "anthropic": "anthropic:scripted",
+    "google": "google:scripted",
 }
 
 
@@ -119,12 +120,11 @@ async def rig(
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, "utf-8", newline="")
     async with serve(*replies, otherwise=otherwise) as provider:
-        base = provider.url if dialect == "anthropic" else provider.openai_url
-        loaded = load(editor={"model": MODELS[dialect], "baseUrl": base, **settings})
+        loaded = load(editor={"model": MODELS[dialect], "baseUrl": provider.base_url(dialect), **settings})
         assert loaded.problems == ()
         face = SilentFace(editor or NoEditor())
         live = Live(loaded.settings, Ledger.open(tmp_path / "store"), face, roots=[root], trusted=trusted)
-        for name in ("openai", "anthropic"):
+        for name in ("openai", "anthropic", "google"):
             live.set_secret(name, "test-key")
         try:
             session = await live.new()

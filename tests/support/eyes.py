@@ -1,4 +1,4 @@
-"""What providers refuse, as they document it and as their errors say: three checkers, written from their rules alone.
+"""What providers refuse, as they document it and as their errors say: four checkers, written from their rules alone.
 
 They read the body of a request and know nothing of how it was made. Each gives the problems it sees; a body without
 problems would be accepted.
@@ -14,6 +14,7 @@ from typing import Any
 Body = Mapping[str, Any]
 
 _OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_GOOGLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}\Z")
 _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 
@@ -162,6 +163,51 @@ def anthropic(body: Body) -> list[str]:
     if open_ids:
         problems.append(f"`tool_use` ids were found without `tool_result` blocks immediately after: {open_ids}")
     return problems
+
+
+def google(body: Body) -> list[str]:
+    """generateContent: a call follows the user or a result, and its results are the very next content, all of them."""
+    problems: list[str] = []
+    contents: Sequence[Any] = body["contents"]
+    if not contents:
+        return ["contents is not specified"]
+    waiting: list[str] = []
+    before = "model"
+    for index, content in enumerate(contents):
+        place = f"contents[{index}]"
+        role = content.get("role")
+        parts: Sequence[Any] = content.get("parts") or []
+        if role not in ("user", "model"):
+            problems.append(f"{place}: not a valid role: {role!r}")
+        if not parts:
+            problems.append(f"{place}: parts must not be empty")
+        calls: list[Any] = [part["functionCall"] for part in parts if "functionCall" in part]
+        results: list[Any] = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        if calls and (role, before) != ("model", "user"):
+            problems.append(f"{place}: a function call turn comes immediately after a user or a function response turn")
+        if results and not waiting:
+            problems.append(f"{place}: a function response turn comes immediately after a function call turn")
+        elif len(results) != len(waiting):
+            problems.append(f"{place}: the number of function responses is not that of the function calls {waiting}")
+        problems.extend(
+            f"{place}: function name does not match the pattern: {call.get('name')!r}"
+            for call in calls
+            if not _GOOGLE_NAME.match(call.get("name") or "")
+        )
+        problems.extend(
+            f"{place}: response is not an object" for each in results if not isinstance(each.get("response"), dict)
+        )
+        if any("functionCall" in part for part in parts) and not _has_signature(parts):
+            problems.append(f"{place}: the first function call has no thought_signature")
+        waiting = [call.get("name") or "" for call in calls]
+        before = role
+    if waiting:
+        problems.append(f"the last function calls have no function responses: {waiting}")
+    return problems
+
+
+def _has_signature(parts: Sequence[Any]) -> bool:
+    return "thoughtSignature" in next(part for part in parts if "functionCall" in part)
 
 
 def _merged_turns(messages: Sequence[Any]) -> list[tuple[str, list[Any]]]:

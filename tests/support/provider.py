@@ -1,13 +1,14 @@
-"""A scripted provider on loopback: real HTTP/1.1 and SSE, three dialects, as strict as the real ones.
+"""A scripted provider on loopback: real HTTP/1.1 and SSE, four dialects, as strict as the real ones.
 
     async with serve(say("Hello"), call("read_file", path="a.py"), fails("rate_limit", retry_after=1)) as provider:
-        provider.url                    http://127.0.0.1:<port>      (Anthropic's base URL)
+        provider.url                    http://127.0.0.1:<port>      (base URL of Anthropic and Google)
         provider.openai_url             the same with /v1            (OpenAI's base URL)
         provider.requests               everything that arrived, with times and disconnects
         await provider.received(2)      the second request, as soon as it is here
 
-It answers `POST /v1/chat/completions`, `POST /v1/responses`, `POST /v1/messages` and `GET /v1/models`. A history the
-real ones would refuse is answered with 400 and does not use up a reply; `request.refused` says why.
+It answers `POST /v1/chat/completions`, `POST /v1/responses`, `POST /v1/messages`, `GET /v1/models`, and Google's
+`POST /v1/models/<model>:generateContent` and `…:streamGenerateContent` (`/v1beta` too). A history the real ones would
+refuse is answered with 400 and does not use up a reply; `request.refused` says why.
 
 As a process: `python -m tests.support.provider --script file.json --port 0` prints the port, then
 `GET /_requests`, `POST /_script` (a list of replies to append), `POST /_release` (opens the gates),
@@ -105,6 +106,10 @@ class Provider:
     @property
     def openai_url(self) -> str:
         return f"{self.url}/v1"
+
+    def base_url(self, kind: str) -> str:
+        """What `baseUrl` is set to for this dialect: OpenAI's has the version in it, the others add it."""
+        return self.openai_url if kind in ("chat", "responses") else self.url
 
     async def received(self, count: int, timeout: float = 120.0) -> Request:
         """The `count`th model request (from 1), waiting until it is here."""

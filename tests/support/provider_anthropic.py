@@ -13,6 +13,7 @@ from tests.support.provider_strict import Memory
 
 class Anthropic(Dialect):
     kind = "anthropic"
+    interleaves = False
     garbage = b'event: content_block_delta\ndata: {"this is not": JSON\n\n'
 
     def __init__(self, body: Json, reply: Reply, memory: Memory) -> None:

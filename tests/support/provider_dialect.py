@@ -21,7 +21,7 @@ from tests.support.provider_script import (
 )
 from tests.support.provider_strict import Memory
 
-Kind = Literal["chat", "responses", "anthropic"]
+Kind = Literal["chat", "responses", "anthropic", "google"]
 Piece = bytes | Pause | Gate
 Json = dict[str, Any]
 CREATED: Final = 1_700_000_000
@@ -56,6 +56,22 @@ ERRORS: Final[dict[str, dict[str, tuple[int, str, str | None, str]]]] = {
         "not_found": (404, "not_found_error", None, "model: scripted"),
         "bad_request": (400, "invalid_request_error", None, "messages: Input should be a valid list"),
     },
+    "google": {
+        "rate_limit": (429, "RESOURCE_EXHAUSTED", None, "Resource has been exhausted (e.g. check quota)."),
+        "overloaded": (503, "UNAVAILABLE", None, "The model is overloaded. Please try again later."),
+        "server": (500, "INTERNAL", None, "An internal error has occurred. Please retry."),
+        "authentication": (400, "INVALID_ARGUMENT", "API_KEY_INVALID", "API key not valid. Please pass a valid one."),
+        "permission": (403, "PERMISSION_DENIED", None, "The caller does not have permission."),
+        "credit": (429, "RESOURCE_EXHAUSTED", None, "You exceeded your current quota, please check your plan."),
+        "context": (
+            400,
+            "INVALID_ARGUMENT",
+            None,
+            "The input token count (1050000) exceeds the maximum number of tokens allowed (1048576).",
+        ),
+        "not_found": (404, "NOT_FOUND", None, "models/scripted is not found for API version v1."),
+        "bad_request": (400, "INVALID_ARGUMENT", None, "Request contains an invalid argument."),
+    },
 }
 TYPES: Final = {  # status → Anthropic's word for it
     400: "invalid_request_error",
@@ -66,21 +82,53 @@ TYPES: Final = {  # status → Anthropic's word for it
     429: "rate_limit_error",
     529: "overloaded_error",
 }
+STATUSES: Final = {  # status → Google's word for it
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 
 
-def error_body(kind: Kind, status: int, message: str, *, param: str | None = None, code: str | None = None) -> Json:
-    """The body of an error answer, as the dialect words it."""
-    if kind == "anthropic":
-        error: Json = {"type": TYPES.get(status, "api_error"), "message": message}
-        return {"type": "error", "error": error, "request_id": "req_scripted"}
-    name = "server_error" if status >= 500 else "invalid_request_error"
-    return {"error": {"message": message, "type": name, "param": param, "code": code}}
+def error_name(kind: Kind, status: int) -> str:
+    """What the dialect calls an error of this HTTP status."""
+    match kind:
+        case "anthropic":
+            return TYPES.get(status, "api_error")
+        case "google":
+            return STATUSES.get(status, "UNKNOWN")
+        case "chat" | "responses":
+            return "server_error" if status >= 500 else "invalid_request_error"
+
+
+def error_body(
+    kind: Kind, status: int, message: str, *, name: str | None = None, param: str | None = None, code: str | None = None
+) -> Json:
+    """The body of an error answer, as the dialect words it. `code` is what Google calls the reason."""
+    name = name or error_name(kind, status)
+    match kind:
+        case "anthropic":
+            error: Json = {"type": name, "message": message}
+            return {"type": "error", "error": error, "request_id": "req_scripted"}
+        case "google":
+            error = {"code": status, "message": message, "status": name}
+            if code is not None:
+                error["details"] = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": code}]
+            return {"error": error}
+        case "chat" | "responses":
+            return {"error": {"message": message, "type": name, "param": param, "code": code}}
 
 
 class Dialect(ABC):
     """One reply to one request: the pieces of its stream, or the whole."""
 
     kind: Kind
+    interleaves = True
+    """whether the arguments of parallel calls may arrive in turns"""
     garbage = b'data: {"this is not": JSON\n\n'
     """an event that is no JSON"""
 
@@ -128,9 +176,10 @@ class Dialect(ABC):
 
     def pieces(self) -> Iterator[Piece]:
         """Everything of the reply but its end, delta by delta; no more than `after` deltas."""
-        yield b"".join(self.first())
+        if first := b"".join(self.first()):
+            yield first
         limit = self.reply.after
-        for count, piece in enumerate(self._deltas()):
+        for count, piece in enumerate(piece for piece in self._deltas() if piece != b""):
             if limit is not None and count >= limit:
                 return
             yield piece
@@ -149,11 +198,11 @@ class Dialect(ABC):
                     yield text.encode("utf-8", "surrogateescape")
                 case Call():
                     self.calls.append((part.id or self.fresh_id(), part))
-                    if not self.reply.interleave or self.kind == "anthropic":
+                    if not self.reply.interleave or not self.interleaves:
                         yield from self._one_call(len(self.calls) - 1)
                 case Pause() | Gate():
                     yield part
-        if self.reply.interleave and self.kind != "anthropic":
+        if self.reply.interleave and self.interleaves:
             yield from self._interleaved()
 
     def _one_call(self, index: int) -> Iterator[bytes]:
@@ -193,18 +242,15 @@ class Dialect(ABC):
         status, name, code, message = cls.error(reply)
         if reply.body is not None:
             return reply.status, reply.body.encode()
-        body = error_body(cls.kind, status, message, code=code)
-        body["error"]["type"] = name
-        return status, json.dumps(body).encode()
+        return status, json.dumps(error_body(cls.kind, status, message, name=name, code=code)).encode()
 
     @classmethod
     def error(cls, reply: Reply) -> tuple[int, str, str | None, str]:
         if reply.error is not None:
-            table = ERRORS["anthropic" if cls.kind == "anthropic" else "openai"]
-            status, name, code, message = table[reply.error]
+            status, name, code, message = ERRORS.get(cls.kind, ERRORS["openai"])[reply.error]
         else:
             status, code, message = reply.status, None, f"scripted error {reply.status}"
-            name = error_body(cls.kind, status, "")["error"]["type"]
+            name = error_name(cls.kind, status)
         status = reply.status if reply.status != 200 else status
         return status, name, reply.code or code, reply.message or message
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.support.provider_anthropic import Anthropic
 from tests.support.provider_chat import Chat
 from tests.support.provider_dialect import Dialect, Kind, error_body
+from tests.support.provider_google import Google
+from tests.support.provider_google_strict import google_fault
 from tests.support.provider_responses import Responses
 from tests.support.provider_script import Gate, Pause, Reply, reply_from
-from tests.support.provider_strict import fault
+from tests.support.provider_strict import Fault, fault
 
 if TYPE_CHECKING:
     from tests.support.provider import Provider
@@ -25,7 +28,13 @@ ENDPOINTS: dict[str, Kind] = {
     "/v1/responses": "responses",
     "/v1/messages": "anthropic",
 }
-DIALECTS: dict[Kind, type[Dialect]] = {"chat": Chat, "responses": Responses, "anthropic": Anthropic}
+GOOGLE = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)\Z")
+DIALECTS: dict[Kind, type[Dialect]] = {
+    "chat": Chat,
+    "responses": Responses,
+    "anthropic": Anthropic,
+    "google": Google,
+}
 BLOCK = 16_384  # bytes gathered into one write when nothing waits
 
 
@@ -50,12 +59,23 @@ class Request:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """the history, whatever the dialect calls it"""
-        found = self.body.get("input" if self.kind == "responses" else "messages", [])
+        names = {"responses": "input", "google": "contents"}
+        found = self.body.get(names.get(self.kind or "", "messages"), [])
         return [{"role": "user", "content": found}] if isinstance(found, str) else found
 
     @property
     def tools(self) -> list[str]:
-        return [tool.get("name") or tool["function"]["name"] for tool in self.body.get("tools", ())]
+        tools = self.body.get("tools", ())
+        if self.kind == "google":
+            return [declared["name"] for tool in tools for declared in tool.get("functionDeclarations", ())]
+        return [tool.get("name") or tool["function"]["name"] for tool in tools]
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """the body with the model and whether to stream, which Google puts into the address"""
+        if (google := GOOGLE.match(self.path)) is None:
+            return self.body
+        return {**self.body, "model": google["model"], "stream": google["method"] == "streamGenerateContent"}
 
     def to_json(self) -> dict[str, Any]:
         names = ("n", "method", "path", "headers", "body", "size", "kind", "refused")
@@ -119,7 +139,7 @@ class Connection(asyncio.Protocol):
         parsed: Any = None
         with contextlib.suppress(ValueError):
             parsed = json.loads(body) if body else {}
-        kind = ENDPOINTS.get(path) if method == "POST" else None
+        kind = _kind(path) if method == "POST" else None
         count = len(self.provider.requests) + 1 if kind else 0
         request = Request(
             n=count,
@@ -175,7 +195,7 @@ class Connection(asyncio.Protocol):
         if provider.key is not None and provider.key not in _keys(request.headers):
             self._send_error(kind, Reply(error="authentication"))
             return
-        if (problem := fault(kind, request.headers, request.body, provider.memory)) is not None:
+        if (problem := self._fault(request, kind)) is not None:
             request.refused = problem.message
             self._send_json(400, error_body(kind, 400, problem.message, param=problem.param))
             return
@@ -187,14 +207,19 @@ class Connection(asyncio.Protocol):
             self.close()
         elif reply.error is not None or reply.status != 200 or reply.body is not None:
             self._send_error(kind, reply)
-        elif request.body.get("stream"):
-            await self._stream(request, DIALECTS[kind](request.body, reply, provider.memory), reply)
+        elif request.asked.get("stream"):
+            await self._stream(request, DIALECTS[kind](request.asked, reply, provider.memory), reply)
         else:
-            dialect = DIALECTS[kind](request.body, reply, provider.memory)
+            dialect = DIALECTS[kind](request.asked, reply, provider.memory)
             for _ in dialect.pieces():
                 pass
             await self._pauses(reply)
             self._send_json(200, dialect.whole())
+
+    def _fault(self, request: Request, kind: Kind) -> Fault | None:
+        if kind == "google":
+            return google_fault(request.body, self.provider.memory)
+        return fault(kind, request.headers, request.body, self.provider.memory)
 
     async def _pauses(self, reply: Reply) -> None:
         """A plain answer waits as long as its stream would."""
@@ -260,7 +285,7 @@ class Connection(asyncio.Protocol):
     def _send_error(self, kind: Kind, reply: Reply) -> None:
         status, body = DIALECTS[kind].failure(reply)
         headers = {"content-type": reply.content_type or "application/json", **dict(reply.headers)}
-        if reply.retry_after is not None:
+        if reply.retry_after is not None and kind != "google":  # which says it in the body
             headers["retry-after"] = f"{reply.retry_after:g}"
         self._send(status, headers, body)
 
@@ -282,6 +307,10 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+
+def _kind(path: str) -> Kind | None:
+    return "google" if GOOGLE.match(path) else ENDPOINTS.get(path)
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
@@ -307,3 +336,4 @@ def _dechunk(data: bytes) -> bytes:
 def _keys(headers: Mapping[str, str]) -> Iterator[str]:
     yield headers.get("authorization", "").removeprefix("Bearer ")
     yield headers.get("x-api-key", "")
+    yield headers.get("x-goog-api-key", "")

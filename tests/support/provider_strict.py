@@ -33,6 +33,8 @@ class Memory:
     """ids of every Responses item given out"""
     responses: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """id of a response → the calls it made"""
+    google_signatures: dict[str, str] = field(default_factory=dict[str, str])
+    """Google's thought signature → the name of the function whose call it was given for, or "" for a text"""
 
 
 def fault(kind: str, headers: Mapping[str, str], body: Json, memory: Memory) -> Fault | None:

@@ -22,7 +22,7 @@ from tests.support.provider import Provider
 
 from pilotfish.engine.http import certificates
 
-KINDS = ("chat", "responses", "anthropic")
+KINDS = ("chat", "responses", "anthropic", "google")
 READ = ToolDefinition(
     name="read",
     parameters_json_schema={"type": "object", "properties": {"path": {"type": "string"}}},
@@ -42,6 +42,14 @@ async def stock(kind: str, provider: Provider) -> AsyncGenerator[Model[Any]]:
         http = httpx2.AsyncClient(verify=certificates(), timeout=60)
         async with AsyncAnthropic(api_key="k", base_url=provider.url, max_retries=0, http_client=http) as client:
             yield AnthropicModel("scripted", provider=AnthropicProvider(anthropic_client=client))
+        return
+    if kind == "google":
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+
+        async with httpx2.AsyncClient(verify=certificates(), timeout=60) as http:
+            google = GoogleProvider(api_key="k", base_url=provider.url, http_client=http)
+            yield GoogleModel("scripted", provider=google)
         return
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
