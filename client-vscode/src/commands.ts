@@ -2,19 +2,19 @@
 
 import * as vscode from 'vscode';
 import type { FromView, ViewCommand } from '../webview/messages.ts';
-import { activeUri, allowAmended, answerByKey, showElsewhere, showFirst } from './answering.ts';
-import { exported, fork, openSession, remove, rename, search } from './archive.ts';
-import { explain, fixProblems, openChat, retry } from './asking.ts';
-import { attachDropped, attachFile, attachPick, attachSelection } from './attaching.ts';
+import { activeUri, allowAmended, answerByKey, showElsewhere, showFirst } from './approvals/approvalCommands.ts';
+import { questionOf } from './approvals/proposals.ts';
+import { rules } from './approvals/rules.ts';
+import { attachDropped, attachFile, attachPick, attachSelection } from './chat/attaching.ts';
+import { explain, fixProblems, openChat, retry } from './chat/promptCommands.ts';
+import { insert, suggest, toTerminal } from './editor/codeSnippets.ts';
+import { openFile, openLink } from './editor/links.ts';
+import { showCallDiff, showReview } from './editor/turnDiff.ts';
 import { tellFailure } from './errors.ts';
-import { openFile, openLink } from './links.ts';
 import { menu, status } from './menu.ts';
-import { questionOf } from './proposals.ts';
 import type { ChatDraft, Session } from './protocol.gen.ts';
-import { showCallDiff, showReview } from './review.ts';
-import type { Rooms } from './rooms.ts';
-import { rules } from './rules.ts';
-import { insert, suggest, toTerminal } from './snippets.ts';
+import type { Rooms } from './services.ts';
+import { exported, fork, openSession, remove, rename, search } from './sessions/sessionCommands.ts';
 
 export function registerCommands(rooms: Rooms): vscode.Disposable[] {
   const { server, view, chat, models, log } = rooms;

@@ -1,8 +1,8 @@
 /** What went wrong: in words, by number, and told to the user with what helps. */
 
 import * as vscode from 'vscode';
-import { NotConnected } from './connection.ts';
 import { ErrorCode } from './protocol.gen.ts';
+import { NotConnected } from './server/connection.ts';
 
 /** The words for the user, and the remedy that some errors of the server bring along. */
 export function messageOf(error: unknown): string {

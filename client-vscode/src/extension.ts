@@ -1,24 +1,24 @@
 /** Puts the parts together, and nothing else. */
 
 import * as vscode from 'vscode';
-import { showFirst, showQuestion } from './answering.ts';
-import { Approvals } from './approvals.ts';
-import { Chat } from './chat.ts';
+import { showFirst, showQuestion } from './approvals/approvalCommands.ts';
+import { Approvals } from './approvals/approvals.ts';
+import { Notifications } from './approvals/notifications.ts';
+import { Proposals } from './approvals/proposals.ts';
+import { Chat } from './chat/chat.ts';
+import { CHAT_VIEWS, View } from './chat/chatView.ts';
+import { Drafts } from './chat/drafts.ts';
 import { fromView, registerCommands } from './commands.ts';
-import { Connection } from './connection.ts';
-import { Drafts } from './drafts.ts';
-import { serveEditor } from './editor.ts';
+import { serveEditor } from './editor/editorRequests.ts';
 import { watched } from './errors.ts';
-import { Models } from './models.ts';
-import { Notifications } from './notifications.ts';
-import { Proposals } from './proposals.ts';
+import { Models } from './models/models.ts';
 import type { OptionId } from './protocol.gen.ts';
-import type { Rooms } from './rooms.ts';
-import { Server } from './server.ts';
-import { Sessions } from './sessions.ts';
-import { wireSettings } from './settings.ts';
-import { Status } from './status.ts';
-import { CHAT_VIEWS, View } from './view.ts';
+import { Connection } from './server/connection.ts';
+import { Server } from './server/server.ts';
+import { wireSettings } from './server/settings.ts';
+import type { Rooms } from './services.ts';
+import { Sessions } from './sessions/sessionTree.ts';
+import { Status } from './statusBar.ts';
 
 let server: Server | undefined;
 

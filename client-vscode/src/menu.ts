@@ -1,8 +1,8 @@
 /** The status item's menu, and how the server is. */
 
 import * as vscode from 'vscode';
-import { showQuestion } from './answering.ts';
-import type { Rooms } from './rooms.ts';
+import { showQuestion } from './approvals/approvalCommands.ts';
+import type { Rooms } from './services.ts';
 
 export async function menu(rooms: Rooms): Promise<void> {
   const { approvals, chat, server } = rooms;

@@ -1,7 +1,10 @@
 /** Starts the view: messages from the host go to the reducer, and the few that are no state to their place. */
 
 import { options, render } from 'preact';
-import { resend, send } from './actions.ts';
+import { App } from './app.tsx';
+import { tellVisible } from './approvals/cardVisibility.ts';
+import { composerFocus, leftAt, mentions, wanted } from './common/focus.ts';
+import { l10n } from './common/l10n.ts';
 import {
   addChips,
   addToDraft,
@@ -13,13 +16,10 @@ import {
   saveDraft,
   setDraft,
   settleDraft,
-} from './draft.ts';
-import { l10n } from './l10n.ts';
+} from './composer/draft.ts';
 import { EMPTY_DRAFT, type ToView } from './messages.ts';
-import { dispatch, post, state } from './store.ts';
-import { composerFocus, leftAt, mentions, wanted } from './ui.ts';
-import { App } from './view/app.tsx';
-import { tellVisible } from './visible.ts';
+import { resend, send } from './state/actions.ts';
+import { dispatch, post, state } from './state/store.ts';
 
 // Once a frame, however fast the updates come.
 options.debounceRendering = (paint) => requestAnimationFrame(paint);

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as vscode from 'vscode';
-import { diagnostics, open, rangeOf, save, workspaceEdit } from '../../src/editor.ts';
+import { diagnostics, open, rangeOf, save, workspaceEdit } from '../../src/editor/editorRequests.ts';
 import { suite } from './suites.ts';
 
 async function file(text: string | Uint8Array, name = 'a.txt'): Promise<vscode.Uri> {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { fromPage } from '../../../src/door.ts';
+import { fromPage } from '../../../src/chat/viewMessages.ts';
 import type { Update } from '../../../src/protocol.gen.ts';
 import type { ToView } from '../../../webview/messages.ts';
 import { serve, show, type Theme } from '../../harness/page.ts';
