@@ -1,4 +1,4 @@
-/** Before the first prompt, and while there is no server. */
+/** What the view shows without a transcript: the start page, loading and open errors, and the banner of the server. */
 
 import type { ComponentChildren } from 'preact';
 import { Button, Icon, IconButton } from './common/controls.tsx';
@@ -8,7 +8,7 @@ import type { IconName } from './common/icons.ts';
 import { l10n } from './common/l10n.ts';
 import { addToDraft } from './composer/draft.ts';
 import type { ServerState } from './messages.ts';
-import { carryOn } from './state/actions.ts';
+import { continueTurn } from './state/actions.ts';
 import type { State } from './state/state.ts';
 import { dispatch, post } from './state/store.ts';
 
@@ -17,25 +17,25 @@ export function Welcome({ state }: { state: State }) {
     addToDraft(text, []);
     composerFocus.value += 1;
   };
-  const works = state.server.status === 'ready' || state.server.status === 'starting';
-  const unconnected = state.model !== null && (state.model.demo || !state.model.available);
+  const canPrompt = state.server.status === 'ready' || state.server.status === 'starting';
+  const needsModel = state.model !== null && (state.model.demo || !state.model.available);
   return (
     <main class="welcome" aria-label={l10n.t('Start')}>
       <Mark />
       <h1>{l10n.t('What should we change?')}</h1>
-      {unconnected && (
+      {needsModel && (
         <div class="welcome-model">
           <p>
             {state.model?.demo
-              ? l10n.t('No model connected. Until then a scripted demo answers.')
-              : l10n.t('No model connected. {0}', state.model?.reason ?? '')}
+              ? l10n.t('No model is connected. A scripted demo answers until you connect one.')
+              : l10n.t('No model is connected. {0}', state.model?.reason ?? '')}
           </p>
           <Button kind="primary" onPress={() => post({ type: 'command', command: 'selectModel' })}>
             {l10n.t('Connect a model')}
           </Button>
         </div>
       )}
-      {works && (
+      {canPrompt && (
         <>
           <h2>{l10n.t('Try')}</h2>
           <ul class="starts">
@@ -91,7 +91,7 @@ function Start({ icon, aside, onPress, children }: StartProps) {
   );
 }
 
-/** The pilotfish of media/pilotfish.svg. */
+/** The drawing of media/pilotfish.svg. */
 function Mark() {
   return (
     <svg
@@ -122,8 +122,8 @@ export function Skeleton() {
   );
 }
 
-/** A session that could not be loaded: why, and what can be done instead of waiting. */
-export function Unopened({ sessionId, message }: { sessionId: string; message: string }) {
+/** Why a session could not be loaded, and what the user can do. */
+export function OpenError({ sessionId, message }: { sessionId: string; message: string }) {
   return (
     <main class="welcome" aria-label={l10n.t('Start')}>
       <div class="notice error boxed">
@@ -144,8 +144,16 @@ export function Unopened({ sessionId, message }: { sessionId: string; message: s
   );
 }
 
-/** Above everything: how the server is, when that is not simply well. */
-export function ServerBanner({ server, crashed, cut }: { server: ServerState; crashed: boolean; cut: boolean }) {
+/** Shows the state of the server unless it is running normally. */
+export function ServerBanner({
+  server,
+  crashed,
+  interrupted,
+}: {
+  server: ServerState;
+  crashed: boolean;
+  interrupted: boolean;
+}) {
   const log = (
     <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
       {l10n.t('Show log')}
@@ -157,22 +165,26 @@ export function ServerBanner({ server, crashed, cut }: { server: ServerState; cr
       return (
         <Banner
           kind="warning"
-          words={cut ? l10n.t('Pilotfish restarted; the last step may be incomplete.') : l10n.t('Pilotfish restarted.')}
+          text={
+            interrupted
+              ? l10n.t('Pilotfish restarted; the last step may be incomplete.')
+              : l10n.t('Pilotfish restarted.')
+          }
           onClose={() => dispatch({ type: 'dismissCrash' })}
         >
-          {cut && <Button onPress={carryOn}>{l10n.t('Continue')}</Button>}
+          {interrupted && <Button onPress={continueTurn}>{l10n.t('Continue')}</Button>}
           {log}
         </Banner>
       );
     case 'starting':
-      return <Banner kind="quiet" words={l10n.t('Starting…')} />;
+      return <Banner kind="quiet" text={l10n.t('Starting…')} />;
     case 'installing':
-      return <Banner kind="busy" words={server.step} />;
+      return <Banner kind="busy" text={server.step} />;
     case 'restarting':
       return (
         <Banner
           kind="warning"
-          words={l10n.t('The server stopped. Starting it again in {0}.', duration(Math.max(1000, server.inMs)))}
+          text={l10n.t('The server stopped. Restarting in {0}.', duration(Math.max(1000, server.inMs)))}
         >
           <Button onPress={() => post({ type: 'command', command: 'restart' })}>{l10n.t('Now')}</Button>
           {log}
@@ -180,7 +192,7 @@ export function ServerBanner({ server, crashed, cut }: { server: ServerState; cr
       );
     case 'missing':
       return (
-        <Banner kind="warning" words={server.reason}>
+        <Banner kind="warning" text={server.reason}>
           {server.canInstall && (
             <Button kind="primary" onPress={() => post({ type: 'command', command: 'install' })}>
               {l10n.t('Install the server')}
@@ -192,7 +204,7 @@ export function ServerBanner({ server, crashed, cut }: { server: ServerState; cr
       );
     case 'stopped':
       return (
-        <Banner kind="error" words={server.reason}>
+        <Banner kind="error" text={server.reason}>
           <Button kind="primary" onPress={() => post({ type: 'command', command: 'restart' })}>
             {l10n.t('Restart')}
           </Button>
@@ -206,19 +218,19 @@ export function ServerBanner({ server, crashed, cut }: { server: ServerState; cr
 
 interface BannerProps {
   kind: 'quiet' | 'busy' | 'warning' | 'error';
-  words: string;
+  text: string;
   onClose?: () => void;
   children?: ComponentChildren;
 }
 
-/** The words beside their icon, the remedies below the words. */
-function Banner({ kind, words, onClose, children }: BannerProps) {
-  const waits = kind === 'quiet' || kind === 'busy';
+/** An icon with a text, and the actions below the text. */
+function Banner({ kind, text, onClose, children }: BannerProps) {
+  const inProgress = kind === 'quiet' || kind === 'busy';
   return (
-    <div class={`banner ${kind}`} role={waits ? 'status' : 'alert'}>
-      <Icon name={waits ? 'loading' : kind} spin={waits} />
+    <div class={`banner ${kind}`} role={inProgress ? 'status' : 'alert'}>
+      <Icon name={inProgress ? 'loading' : kind} spin={inProgress} />
       <div class="banner-body">
-        <p>{words}</p>
+        <p>{text}</p>
         {children && <div class="card-buttons">{children}</div>}
       </div>
       {onClose && <IconButton icon="close" label={l10n.t('Dismiss')} onPress={onClose} />}

@@ -1,49 +1,50 @@
-/** Answers from outside the card: chords, the diff editor, the status menu. */
+/** Commands that show or answer approvals from outside the card: keyboard shortcuts, the diff editor, the status menu. */
 
 import * as vscode from 'vscode';
-import type { Rooms } from '../services.ts';
-import { questionOf } from './proposals.ts';
+import type { Services } from '../services.ts';
+import { approvalIdOf } from './proposals.ts';
 
-/** The question's card in sight, in its session; the focus follows because the user asked. */
-export async function showQuestion({ approvals, chat, view }: Rooms, approvalId: string | undefined): Promise<void> {
+/** Opens the approval's session, scrolls to its card and focuses it. */
+export async function showApproval({ approvals, chat, view }: Services, approvalId: string | undefined): Promise<void> {
   const request = approvalId === undefined ? undefined : approvals.find(approvalId);
   if (!request) {
-    void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: nothing waits'), 3000);
+    void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: no approvals waiting'), 3000);
     return;
   }
   if (request.sessionId !== chat.session?.id) await chat.open(request.sessionId);
-  await view.tell({ type: 'reveal', approvalId: request.approvalId });
+  await view.revealAndPost({ type: 'reveal', approvalId: request.approvalId });
 }
 
-/** The card of the first question that waits, as the chat orders them. */
-export async function showFirst(rooms: Rooms): Promise<void> {
-  const { approvals, chat, view } = rooms;
-  const here = approvals.open.some((request) => request.sessionId === chat.session?.id);
-  if (here) await view.tell({ type: 'reveal', approvalId: null });
-  else await showQuestion(rooms, approvals.open[0]?.approvalId);
+/** Shows the next approval of the session in view, in the order of the chat, or the oldest of another session. */
+export async function showNextApproval(services: Services): Promise<void> {
+  const { approvals, chat, view } = services;
+  const hasOwn = approvals.pending.some((request) => request.sessionId === chat.session?.id);
+  if (hasOwn) await view.revealAndPost({ type: 'reveal', approvalId: null });
+  else await showApproval(services, approvals.pending[0]?.approvalId);
 }
 
-/** The card of the first question that waits in another session than the one in view. */
-export async function showElsewhere(rooms: Rooms): Promise<void> {
-  const { approvals, chat } = rooms;
-  const elsewhere = approvals.open.find((request) => request.sessionId !== chat.session?.id);
-  await showQuestion(rooms, elsewhere?.approvalId);
+/** Shows the oldest approval of a session that is not in view. */
+export async function showApprovalOfOtherSession(services: Services): Promise<void> {
+  const { approvals, chat } = services;
+  const other = approvals.pending.find((request) => request.sessionId !== chat.session?.id);
+  await showApproval(services, other?.approvalId);
 }
 
-/** A chord answers only what can be seen; otherwise it brings it into sight, and the next one answers. */
-export async function answerByKey(rooms: Rooms, optionId: 'allow_once' | 'reject'): Promise<void> {
-  const { approvals, chat } = rooms;
-  const next = approvals.current(chat.session?.id);
-  if (!next) return;
-  if (approvals.isInSight(next.approvalId)) {
-    if (approvals.hearsKeys(next.approvalId)) await approvals.answer(next.approvalId, { optionId });
+/** Answers the current approval if its card is visible. Otherwise shows the card, and the next key press answers. */
+export async function answerByKey(services: Services, optionId: 'allow_once' | 'reject'): Promise<void> {
+  const { approvals, chat } = services;
+  const current = approvals.current(chat.session?.id);
+  if (!current) return;
+  if (approvals.isCardVisible(current.approvalId)) {
+    if (approvals.acceptsKeys(current.approvalId)) await approvals.answer(current.approvalId, { optionId });
     return;
   }
-  await showQuestion(rooms, next.approvalId);
+  await showApproval(services, current.approvalId);
 }
 
-export async function allowAmended({ approvals }: Rooms, uri: vscode.Uri | undefined): Promise<void> {
-  const approvalId = questionOf(uri ?? activeUri());
+/** Allows the proposal in the active diff editor, with the user's changes. */
+export async function allowAmended({ approvals }: Services, uri: vscode.Uri | undefined): Promise<void> {
+  const approvalId = approvalIdOf(uri ?? activeUri());
   if (approvalId === undefined || !approvals.find(approvalId)) {
     void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
     return;
@@ -51,7 +52,12 @@ export async function allowAmended({ approvals }: Rooms, uri: vscode.Uri | undef
   await approvals.answer(approvalId, { optionId: 'allow_once' });
 }
 
-export function activeUri(): vscode.Uri | undefined {
+/** Discards the user's changes to the proposal in the active diff editor. */
+export async function discardAmended({ proposals }: Services, uri: vscode.Uri | undefined): Promise<void> {
+  await proposals.discardChanges(approvalIdOf(uri ?? activeUri()) ?? '');
+}
+
+function activeUri(): vscode.Uri | undefined {
   const input = vscode.window.tabGroups.activeTabGroup.activeTab?.input;
   return input instanceof vscode.TabInputTextDiff ? input.modified : vscode.window.activeTextEditor?.document.uri;
 }

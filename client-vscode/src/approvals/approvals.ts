@@ -1,5 +1,9 @@
-/** The open questions. Card, dock, lens, notification, badge and status item all show what stands here, and the first
- * valid answer, from whichever, is the answer. */
+/**
+ * The pending approvals of all sessions, and the only place where they are kept.
+ *
+ * The card, the dock, the code lens, the notification, the badge and the status bar item all show this list. The first
+ * valid answer from any of them counts.
+ */
 
 import * as vscode from 'vscode';
 import { ResponseError } from 'vscode-languageclient/node';
@@ -8,118 +12,134 @@ import { messageOf } from '../errors.ts';
 import { type ApprovalAnswer, type ApprovalRequest, type ApprovalResolved, ErrorCode } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
 
-/** A card must have been in sight this long before a key may answer it, in ms. */
-const DEAF = 500;
+/** How long a card must be visible before a keyboard shortcut may answer it, in ms. */
+const KEY_DELAY_MS = 500;
 
-interface Held {
+interface PendingApproval {
   request: ApprovalRequest;
-  at: number;
-  /** answers the server's own request; absent: the question is known from a transcript only */
+  /** answers the server's own request; absent if the approval is known only from a loaded transcript */
   reply?: (answer: ApprovalAnswer) => void;
 }
 
-/** What the user made of a proposed change. */
+/** The user's changes to a proposal. */
 export interface Amendment {
-  /** the arguments that say it; absent: the call cannot say it */
+  /** the changed call arguments; absent if the call cannot express the changes */
   args?: Record<string, unknown>;
 }
 
 export class Approvals implements vscode.Disposable {
-  private readonly held = new Map<string, Held>();
-  private inSight = new Map<string, number>();
-  private outOfSight: readonly string[] = [];
-  private focused: string | null = null;
-  private readonly asked = new vscode.EventEmitter<ApprovalRequest>();
-  private readonly over = new vscode.EventEmitter<ApprovalResolved>();
-  private readonly changed = new vscode.EventEmitter<void>();
-  readonly onDidAsk = this.asked.event;
-  readonly onDidResolve = this.over.event;
+  private readonly entries = new Map<string, PendingApproval>();
+  /** approval id → when its card became visible */
+  private visibleSince = new Map<string, number>();
+  private hiddenCards: readonly string[] = [];
+  private focusedCard: string | null = null;
+  private readonly added = new vscode.EventEmitter<ApprovalRequest>();
+  private readonly requested = new vscode.EventEmitter<ApprovalRequest>();
+  private readonly resolved = new vscode.EventEmitter<ApprovalResolved>();
   private readonly refused = new vscode.EventEmitter<{ approvalId: string; message: string }>();
-  readonly onDidChange = this.changed.event;
-  /** an answer that cannot be given; the question still stands */
+  private readonly changed = new vscode.EventEmitter<void>();
+  /** an approval became pending, requested by the server or found in a transcript */
+  readonly onDidAdd = this.added.event;
+  /** the server requested an approval */
+  readonly onDidRequest = this.requested.event;
+  readonly onDidResolve = this.resolved.event;
+  /** an answer could not be given; the approval is still pending */
   readonly onDidRefuse = this.refused.event;
-  /** proposals.ts knows; undefined: nothing was changed */
+  readonly onDidChange = this.changed.event;
+  /** the user's changes to the proposal, or undefined if there are none; set by `Proposals` */
   amendment: (request: ApprovalRequest) => Amendment | undefined = () => undefined;
 
   constructor(private readonly connection: Connection) {
-    connection.answer('pilotfish/approval/request', (request, token) => this.ask(request, token));
-    connection.on('pilotfish/approval/resolved', (resolved) => this.resolve(resolved));
+    connection.answer('pilotfish/approval/request', (request, token) => this.handleRequest(request, token));
+    connection.on('pilotfish/approval/resolved', (resolved) => this.remove(resolved));
   }
 
   /** Oldest first. */
-  get open(): readonly ApprovalRequest[] {
-    return [...this.held.values()].map((held) => held.request);
+  get pending(): readonly ApprovalRequest[] {
+    return [...this.entries.values()].map(({ request }) => request);
   }
 
   find(approvalId: string): ApprovalRequest | undefined {
-    return this.held.get(approvalId)?.request;
+    return this.entries.get(approvalId)?.request;
   }
 
-  isInSight(approvalId: string): boolean {
-    return this.inSight.has(approvalId);
+  isCardVisible(approvalId: string): boolean {
+    return this.visibleSince.has(approvalId);
   }
 
-  /** Whether the chat has said where its card is. */
-  isPlaced(approvalId: string): boolean {
-    return this.inSight.has(approvalId) || this.outOfSight.includes(approvalId);
+  /** Whether the chat has rendered the card, visible or not. */
+  isCardRendered(approvalId: string): boolean {
+    return this.visibleSince.has(approvalId) || this.hiddenCards.includes(approvalId);
   }
 
-  /** Whether a key may answer it: its card is in sight, and has been for a moment. */
-  hearsKeys(approvalId: string): boolean {
-    const since = this.inSight.get(approvalId);
-    return since !== undefined && Date.now() - since >= DEAF;
+  /** Whether a keyboard shortcut may answer the approval: its card has been visible for `KEY_DELAY_MS`. */
+  acceptsKeys(approvalId: string): boolean {
+    const since = this.visibleSince.get(approvalId);
+    return since !== undefined && Date.now() - since >= KEY_DELAY_MS;
   }
 
-  /** The question a key is about: that of the card with the focus, else the oldest of the session. */
+  /** The approval that a keyboard shortcut answers: the focused card, else the oldest of the session, else the oldest. */
   current(sessionId: string | undefined): ApprovalRequest | undefined {
-    const focused = this.focused === null ? undefined : this.find(this.focused);
-    return focused ?? this.open.find((request) => request.sessionId === sessionId) ?? this.open[0];
+    const focused = this.focusedCard === null ? undefined : this.find(this.focusedCard);
+    return focused ?? this.pending.find((request) => request.sessionId === sessionId) ?? this.pending[0];
   }
 
-  /** The chat says which cards a person can see, in which one the focus is, and which others there are. */
-  setInSight(approvalIds: readonly string[], focused: string | null, others: readonly string[] = []): void {
-    this.focused = focused;
-    this.outOfSight = others;
-    this.inSight = new Map(approvalIds.map((id) => [id, this.inSight.get(id) ?? Date.now()]));
+  /** Called when the chat reports which cards are visible, which one has the focus, and which are scrolled away. */
+  setVisibleCards(approvalIds: readonly string[], focused: string | null, hidden: readonly string[] = []): void {
+    this.focusedCard = focused;
+    this.hiddenCards = hidden;
+    this.visibleSince = new Map(approvalIds.map((id) => [id, this.visibleSince.get(id) ?? Date.now()]));
   }
 
-  /** Questions found in a transcript that no request of the server's holds here. */
-  adopt(requests: readonly ApprovalRequest[]): void {
+  /**
+   * Takes over the pending approvals of a loaded transcript.
+   *
+   * Approvals that the server requested from this client stay, even if the transcript was read before them.
+   */
+  sync(sessionId: string, requests: readonly ApprovalRequest[]): void {
+    const listed = new Set(requests.map(({ approvalId }) => approvalId));
+    for (const { request, reply } of [...this.entries.values()]) {
+      if (request.sessionId === sessionId && !reply && !listed.has(request.approvalId)) this.cancel(request);
+    }
     for (const request of requests) {
-      if (this.held.has(request.approvalId)) continue;
-      this.held.set(request.approvalId, { request, at: Date.now() });
+      if (this.entries.has(request.approvalId)) continue;
+      this.entries.set(request.approvalId, { request });
+      this.added.fire(request);
       this.changed.fire();
     }
   }
 
   /**
-   * Whether this was the answer. A late one says so, and does nothing.
-   * What the user wrote into the proposal is what is allowed, on whichever surface it is allowed.
+   * Answers an approval. Returns false if it was already answered or the answer was refused.
+   *
+   * If the user changed the proposal in the diff editor, allowing it allows the changed version.
    */
   async answer(approvalId: string, answer: ApprovalAnswer): Promise<boolean> {
-    const held = this.held.get(approvalId);
-    if (!held) {
+    const entry = this.entries.get(approvalId);
+    if (!entry) {
       void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: already answered'), 5000);
       return false;
     }
-    const { sessionId } = held.request;
-    const allows = answer.optionId.startsWith('allow') && answer.args === undefined;
-    const amended = allows ? this.amendment(held.request) : undefined;
-    if (amended && !amended.args) {
-      const message = vscode.l10n.t('Your changes cannot be part of this call. Discard them, or deny it.');
+    const { sessionId } = entry.request;
+    const mayBeAmended = answer.optionId.startsWith('allow') && answer.args === undefined;
+    const amendment = mayBeAmended ? this.amendment(entry.request) : undefined;
+    if (amendment && !amendment.args) {
+      const message = vscode.l10n.t(
+        'Your changes cannot be applied to this tool call. Discard your changes or deny the call.',
+      );
       this.refused.fire({ approvalId, message });
       return false;
     }
-    const whole = amended?.args ? { ...answer, args: amended.args } : answer;
-    const answered = { approvalId, sessionId, optionId: answer.optionId, by: 'client' };
-    if (held.reply) {
-      this.drop(answered);
-      held.reply(whole);
+    const amendedAnswer = amendment?.args ? { ...answer, args: amendment.args } : answer;
+    const resolved = { approvalId, sessionId, optionId: answer.optionId, by: 'client' };
+    if (entry.reply) {
+      this.remove(resolved);
+      entry.reply(amendedAnswer);
       return true;
     }
     try {
-      const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...whole });
-      this.resolve(answered);
+      const { accepted } = await this.connection.request('pilotfish/approval/answer', { approvalId, ...amendedAnswer });
+      this.remove(resolved);
       return accepted;
     } catch (error) {
       this.refused.fire({ approvalId, message: messageOf(error) });
@@ -127,7 +147,7 @@ export class Approvals implements vscode.Disposable {
     }
   }
 
-  /** The rule first: a question is never allowed by a rule that could not be saved. */
+  /** Saves a rule and then allows the approval. If the rule cannot be saved, the approval stays pending. */
   async allowByRule(approvalId: string, rule: NewRule): Promise<void> {
     const request = this.find(approvalId);
     if (!request) return;
@@ -141,45 +161,45 @@ export class Approvals implements vscode.Disposable {
     await this.answer(approvalId, { optionId: 'allow_once' });
   }
 
-  /** The server is gone, and its questions with it. */
+  /** Removes the approvals of a turn that has ended. */
+  endTurn(turnId: string): void {
+    for (const request of this.pending) if (request.turnId === turnId) this.cancel(request);
+  }
+
+  /** Removes all approvals, because the server is gone. */
   clear(): void {
-    for (const { request } of [...this.held.values()]) {
-      this.drop({ approvalId: request.approvalId, sessionId: request.sessionId, optionId: 'cancelled', by: 'server' });
-    }
+    for (const request of this.pending) this.cancel(request);
   }
 
   dispose(): void {
-    this.asked.dispose();
+    this.added.dispose();
+    this.requested.dispose();
+    this.resolved.dispose();
     this.refused.dispose();
-    this.over.dispose();
     this.changed.dispose();
   }
 
-  private ask(request: ApprovalRequest, token: vscode.CancellationToken): Promise<ApprovalAnswer> {
+  private handleRequest(request: ApprovalRequest, token: vscode.CancellationToken): Promise<ApprovalAnswer> {
     return new Promise((reply, reject) => {
-      this.held.set(request.approvalId, { request, at: Date.now(), reply });
+      this.entries.set(request.approvalId, { request, reply });
       token.onCancellationRequested(() => {
-        this.resolve({
-          approvalId: request.approvalId,
-          sessionId: request.sessionId,
-          optionId: 'cancelled',
-          by: 'server',
-        });
+        this.cancel(request);
         reject(new ResponseError(ErrorCode.cancelled, 'cancelled'));
       });
-      this.asked.fire(request);
+      this.added.fire(request);
+      this.requested.fire(request);
       this.changed.fire();
     });
   }
 
-  private resolve(resolved: ApprovalResolved): void {
-    if (this.held.has(resolved.approvalId)) this.drop(resolved);
+  private cancel({ approvalId, sessionId }: ApprovalRequest): void {
+    this.remove({ approvalId, sessionId, optionId: 'cancelled', by: 'server' });
   }
 
-  private drop(resolved: ApprovalResolved): void {
-    this.held.delete(resolved.approvalId);
-    this.inSight.delete(resolved.approvalId);
-    this.over.fire(resolved);
+  private remove(resolved: ApprovalResolved): void {
+    if (!this.entries.delete(resolved.approvalId)) return;
+    this.visibleSince.delete(resolved.approvalId);
+    this.resolved.fire(resolved);
     this.changed.fire();
   }
 }

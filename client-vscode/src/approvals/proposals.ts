@@ -1,14 +1,13 @@
-/** Documents that are not files: a change before it is made, with its right side editable, and texts to look at. */
+/** Shows proposed changes in diff editors, lets the user edit them before allowing, and opens read-only texts and diffs. */
 
 import * as vscode from 'vscode';
 import type { ApprovalRequest } from '../protocol.gen.ts';
-import { amendedArgs } from './amend.ts';
 import type { Amendment, Approvals } from './approvals.ts';
 
-/** The right side of a question's diff: what the user writes here can be allowed instead. */
+/** Scheme of the editable right side of an approval's diff. */
 export const PROPOSAL = 'pilotfish-proposal';
-/** Read-only texts: left sides, suggestions, outputs. */
-export const SHOWN = 'pilotfish-shown';
+/** Scheme of read-only texts: left sides of diffs, suggestions, outputs. */
+export const READ_ONLY = 'pilotfish-shown';
 
 export class Proposals implements vscode.Disposable {
   private readonly files = new MemoryFiles();
@@ -16,19 +15,19 @@ export class Proposals implements vscode.Disposable {
   private readonly subscriptions: vscode.Disposable[];
   private readonly amended = new vscode.EventEmitter<{ approvalId: string; amended: boolean }>();
   private count = 0;
-  /** the user wrote into a proposal, or took it back */
+  /** the user changed a proposal, or discarded the changes */
   readonly onDidAmend = this.amended.event;
 
   constructor(private readonly approvals: Approvals) {
     approvals.amendment = (request) => this.amendment(request);
     this.subscriptions = [
       this.amended,
-      vscode.workspace.onDidChangeTextDocument(({ document }) => this.tell(questionOf(document.uri))),
+      vscode.workspace.onDidChangeTextDocument(({ document }) => this.fireAmended(approvalIdOf(document.uri))),
       vscode.workspace.registerFileSystemProvider(PROPOSAL, this.files, { isCaseSensitive: true }),
-      vscode.workspace.registerTextDocumentContentProvider(SHOWN, {
+      vscode.workspace.registerTextDocumentContentProvider(READ_ONLY, {
         provideTextDocumentContent: (uri) => this.texts.get(uri.toString()) ?? '',
       }),
-      // A tab that cannot be closed stays: nothing depends on it.
+      // Nothing depends on the tab being closed, so a failure is ignored.
       approvals.onDidResolve(({ approvalId }) => {
         this.close(approvalId).catch(() => {});
       }),
@@ -40,23 +39,23 @@ export class Proposals implements vscode.Disposable {
     for (const subscription of this.subscriptions) subscription.dispose();
   }
 
-  /** What a question would do to a file, in VS Code's diff editor. Only ever on request. */
-  async showQuestion(approvalId: string, file: number, preserveFocus: boolean): Promise<void> {
+  /** Opens VS Code's diff editor with the change that an approval proposes for a file. */
+  async showApproval(approvalId: string, file: number, preserveFocus: boolean): Promise<void> {
     const request = this.approvals.find(approvalId);
     if (request?.preview.kind !== 'diff') return;
     const { files } = request.preview;
-    const shown = files[file] ?? files[0];
-    if (!shown) return;
-    const target = vscode.Uri.parse(shown.uri);
-    const left = this.text(shown.before ?? '', shortPath(target));
-    const right = proposalUri(approvalId, files.indexOf(shown), target);
-    if (!this.files.has(right)) this.files.put(right, shown.after ?? '');
-    const counted = files.length > 1 ? ` (${files.indexOf(shown) + 1}/${files.length})` : '';
-    const title = vscode.l10n.t('{0}: proposed change{1}', vscode.workspace.asRelativePath(target), counted);
+    const preview = files[file] ?? files[0];
+    if (!preview) return;
+    const target = vscode.Uri.parse(preview.uri);
+    const left = this.readOnly(preview.before ?? '', shortPath(target));
+    const right = proposalUri(approvalId, files.indexOf(preview), target);
+    if (!this.files.has(right)) this.files.put(right, preview.after ?? '');
+    const position = files.length > 1 ? ` (${files.indexOf(preview) + 1}/${files.length})` : '';
+    const title = vscode.l10n.t('{0}: proposed change{1}', vscode.workspace.asRelativePath(target), position);
     await openDiff(left, right, title, preserveFocus);
   }
 
-  /** What the user has changed in the diffs of a question; undefined: nothing. Of several files, one can be changed. */
+  /** The user's changes to the proposal, or undefined if there are none. Changes to more than one file cannot be applied. */
   amendment(request: ApprovalRequest): Amendment | undefined {
     if (request.preview.kind !== 'diff') return undefined;
     const changed = request.preview.files.flatMap((file, index) => {
@@ -71,13 +70,13 @@ export class Proposals implements vscode.Disposable {
     return args ? { args } : {};
   }
 
-  /** Which questions have changes of the user's: for a view that has just come. */
-  tellAll(): void {
-    for (const { approvalId } of this.approvals.open) if (this.has(approvalId)) this.tell(approvalId);
+  /** Fires `onDidAmend` for every proposal that the user has changed, for a page that was just loaded. */
+  reportAmended(): void {
+    for (const { approvalId } of this.approvals.pending) if (this.isAmended(approvalId)) this.fireAmended(approvalId);
   }
 
-  /** Back to what was proposed. */
-  async discard(approvalId: string): Promise<void> {
+  /** Resets the proposal to what the agent proposed. */
+  async discardChanges(approvalId: string): Promise<void> {
     const request = this.approvals.find(approvalId);
     if (request?.preview.kind !== 'diff') return;
     for (const [index, file] of request.preview.files.entries()) {
@@ -91,56 +90,98 @@ export class Proposals implements vscode.Disposable {
     }
   }
 
-  /** Two texts side by side. */
+  /** Opens a diff editor for two texts, or for a text and a file. */
   async showDiff(before: string, after: string | vscode.Uri, target: vscode.Uri, title: string): Promise<void> {
-    const right = typeof after === 'string' ? this.text(after, shortPath(target)) : after;
-    await openDiff(this.text(before, shortPath(target)), right, title, true);
+    const right = typeof after === 'string' ? this.readOnly(after, shortPath(target)) : after;
+    await openDiff(this.readOnly(before, shortPath(target)), right, title, true);
   }
 
-  /** Several files side by side in one editor. */
+  /** Opens one editor with the diffs of several files. */
   async showMany(title: string, files: readonly { uri: vscode.Uri; before: string }[]): Promise<void> {
-    const resources = files.map(({ uri, before }) => [uri, this.text(before, shortPath(uri)), uri]);
+    const resources = files.map(({ uri, before }) => [uri, this.readOnly(before, shortPath(uri)), uri]);
     await vscode.commands.executeCommand('vscode.changes', title, resources);
   }
 
-  /** A text to read. */
+  /** Opens a text in an untitled document. */
   async showText(text: string, language: string): Promise<void> {
     const document = await vscode.workspace.openTextDocument({ content: text, language });
     await vscode.window.showTextDocument(document, { preview: true });
   }
 
-  private has(approvalId: string): boolean {
+  private isAmended(approvalId: string): boolean {
     const request = this.approvals.find(approvalId);
     return request !== undefined && this.amendment(request) !== undefined;
   }
 
-  private tell(approvalId: string | undefined): void {
-    if (approvalId !== undefined) this.amended.fire({ approvalId, amended: this.has(approvalId) });
+  private fireAmended(approvalId: string | undefined): void {
+    if (approvalId !== undefined) this.amended.fire({ approvalId, amended: this.isAmended(approvalId) });
   }
 
-  private text(text: string, path: string): vscode.Uri {
+  private readOnly(text: string, path: string): vscode.Uri {
     this.count += 1;
-    const uri = vscode.Uri.from({ scheme: SHOWN, path, query: String(this.count) });
+    const uri = vscode.Uri.from({ scheme: READ_ONLY, path, query: String(this.count) });
     this.texts.set(uri.toString(), text);
     return uri;
   }
 
-  /** The question is over. What was written beside it is let go: the answer has it, or nobody wanted it. */
+  /** Closes the diff editors of an approval that is resolved, and drops the user's changes. */
   private async close(approvalId: string): Promise<void> {
-    const mine = (uri: vscode.Uri) => questionOf(uri) === approvalId;
+    const belongs = (uri: vscode.Uri) => approvalIdOf(uri) === approvalId;
     for (const document of vscode.workspace.textDocuments) {
-      if (mine(document.uri) && document.isDirty) await document.save();
+      if (belongs(document.uri) && document.isDirty) await document.save();
     }
     const tabs = vscode.window.tabGroups.all
       .flatMap((group) => group.tabs)
-      .filter(({ input }) => input instanceof vscode.TabInputTextDiff && mine(input.modified));
+      .filter(({ input }) => input instanceof vscode.TabInputTextDiff && belongs(input.modified));
     if (tabs.length > 0) await vscode.window.tabGroups.close(tabs, true);
-    this.files.drop(mine);
+    this.files.drop(belongs);
   }
 }
 
-/** Which question a proposal belongs to. */
-export function questionOf(uri: vscode.Uri | undefined): string | undefined {
+/** Changes the call's arguments so that the file becomes `text`. Returns undefined if the call cannot express that. */
+export function amendedArgs(request: ApprovalRequest, file: number, text: string): Record<string, unknown> | undefined {
+  if (request.preview.kind !== 'diff') return undefined;
+  const preview = request.preview.files[file];
+  if (!preview) return undefined;
+  const { args } = request.call;
+  const contentArg = Object.keys(args).find((name) => typeof args[name] === 'string' && args[name] === preview.after);
+  if (contentArg !== undefined) return { ...args, [contentArg]: text };
+  if (Array.isArray(args.edits) && preview.before !== null) {
+    return { ...args, edits: [smallestEdit(preview.before, text)] };
+  }
+  return 'content' in args ? { ...args, content: text } : undefined;
+}
+
+/** One replacement of whole lines that turns `before` into `after`, with enough context to occur only once. */
+export function smallestEdit(before: string, after: string): { old_string: string; new_string: string } {
+  const oldLines = before.split('\n');
+  const newLines = after.split('\n');
+  let head = 0;
+  while (head < oldLines.length && head < newLines.length && oldLines[head] === newLines[head]) head += 1;
+  let tail = 0;
+  while (
+    tail < oldLines.length - head &&
+    tail < newLines.length - head &&
+    oldLines.at(-1 - tail) === newLines.at(-1 - tail)
+  )
+    tail += 1;
+  for (;;) {
+    const text = oldLines.slice(head, oldLines.length - tail).join('\n');
+    if ((text.trim() !== '' && occursOnce(before, text)) || (head === 0 && tail === 0)) {
+      return { old_string: text, new_string: newLines.slice(head, newLines.length - tail).join('\n') };
+    }
+    head = Math.max(0, head - 1);
+    tail = Math.max(0, tail - 1);
+  }
+}
+
+function occursOnce(text: string, part: string): boolean {
+  const first = text.indexOf(part);
+  return first >= 0 && text.indexOf(part, first + 1) < 0;
+}
+
+/** The approval that a proposal document belongs to. */
+export function approvalIdOf(uri: vscode.Uri | undefined): string | undefined {
   return uri?.scheme === PROPOSAL ? uri.query.split('&')[0] : undefined;
 }
 
@@ -148,7 +189,7 @@ function proposalUri(approvalId: string, file: number, target: vscode.Uri): vsco
   return vscode.Uri.from({ scheme: PROPOSAL, path: shortPath(target), query: `${approvalId}&${file}` });
 }
 
-/** As the user knows the file: below the workspace where it is there. */
+/** The path relative to the workspace if the file is inside it, otherwise the whole path. */
 function shortPath(uri: vscode.Uri): string {
   const path = vscode.workspace.asRelativePath(uri, false);
   return path.startsWith('/') ? path : `/${path}`;
@@ -158,7 +199,7 @@ async function openDiff(left: vscode.Uri, right: vscode.Uri, title: string, pres
   await vscode.commands.executeCommand('vscode.diff', left, right, title, { preview: true, preserveFocus });
 }
 
-/** Files that exist in memory while their question is open. */
+/** In-memory files that exist while their approval is pending. */
 class MemoryFiles implements vscode.FileSystemProvider {
   private readonly contents = new Map<string, { data: Uint8Array; mtime: number }>();
   private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();

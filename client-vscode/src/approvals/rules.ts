@@ -1,16 +1,16 @@
-/** Standing rules: listed, added, removed. */
+/** Lists, adds and removes approval rules. */
 
 import * as vscode from 'vscode';
-import { watched } from '../errors.ts';
+import { reportRejection } from '../errors.ts';
 import type { Connection } from '../server/connection.ts';
-import type { Rooms } from '../services.ts';
+import type { Services } from '../services.ts';
 
-export async function rules({ chat, connection, log }: Rooms): Promise<void> {
+export async function manageRules({ chat, connection, log }: Services): Promise<void> {
   const sessionId = chat.session ? { sessionId: chat.session.id } : {};
   const { rules: found } = await connection.request('pilotfish/rule/list', sessionId);
   const picker = vscode.window.createQuickPick<vscode.QuickPickItem & { id?: string }>();
-  picker.title = vscode.l10n.t('Standing rules');
-  picker.placeholder = vscode.l10n.t('Deny beats ask beats allow');
+  picker.title = vscode.l10n.t('Approval rules');
+  picker.placeholder = vscode.l10n.t('Deny overrides ask, and ask overrides allow');
   const trash = { iconPath: new vscode.ThemeIcon('trash'), tooltip: vscode.l10n.t('Remove rule') };
   const icons = { allow: 'check', ask: 'question', deny: 'circle-slash' };
   const add = { label: `$(add) ${vscode.l10n.t('Add a rule…')}` };
@@ -28,12 +28,12 @@ export async function rules({ chat, connection, log }: Rooms): Promise<void> {
     await connection.request('pilotfish/rule/remove', { id: item.id, ...sessionId });
     picker.items = picker.items.filter((one) => one !== item);
   };
-  picker.onDidTriggerItemButton(({ item }) => watched(remove(item), log));
+  picker.onDidTriggerItemButton(({ item }) => reportRejection(remove(item), log));
   picker.onDidAccept(() => {
     const [item] = picker.selectedItems;
     if (item !== undefined && item.id === undefined) {
       picker.hide();
-      watched(addRule(connection, sessionId), log);
+      reportRejection(addRule(connection, sessionId), log);
     }
   });
   picker.onDidHide(() => picker.dispose());
@@ -42,29 +42,29 @@ export async function rules({ chat, connection, log }: Rooms): Promise<void> {
 
 async function addRule(connection: Connection, session: { sessionId?: string }): Promise<void> {
   const title = vscode.l10n.t('Add a rule');
-  const decision = await vscode.window.showQuickPick(
+  const picked = await vscode.window.showQuickPick(
     [
-      { label: vscode.l10n.t('Allow'), it: 'allow' as const },
-      { label: vscode.l10n.t('Ask'), it: 'ask' as const },
-      { label: vscode.l10n.t('Deny'), it: 'deny' as const },
+      { label: vscode.l10n.t('Allow'), decision: 'allow' as const },
+      { label: vscode.l10n.t('Ask'), decision: 'ask' as const },
+      { label: vscode.l10n.t('Deny'), decision: 'deny' as const },
     ],
     { title },
   );
-  if (!decision) return;
+  if (!picked) return;
   const tool = await vscode.window.showInputBox({
     title,
-    prompt: vscode.l10n.t('Which tool; * for every one'),
+    prompt: vscode.l10n.t('Tool name, or * for every tool'),
     value: 'bash',
   });
   if (tool === undefined) return;
   const pattern = await vscode.window.showInputBox({
     title,
-    prompt: vscode.l10n.t('Which command or path, for example: npm test* or src/**'),
+    prompt: vscode.l10n.t('Pattern for the command or path, for example npm test* or src/**'),
     value: '*',
   });
   if (pattern === undefined) return;
   const { rule } = await connection.request('pilotfish/rule/add', {
-    decision: decision.it,
+    decision: picked.decision,
     tool: tool || '*',
     pattern: pattern || '*',
     scope: 'workspace',

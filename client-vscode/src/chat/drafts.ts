@@ -1,13 +1,13 @@
-/** What was written and not yet taken up by the server, by session; it outlives the window. */
+/** Stores the unsent draft of each session in the workspace state, so that drafts survive a window reload. */
 
 import type { Memento } from 'vscode';
 import { type Draft, EMPTY_DRAFT } from '../../webview/messages.ts';
 
-/** Images are kept only while they are small: this storage is not made for them. */
-const MAX_KEPT = 2_000_000;
+/** Total image size, in base64 characters, above which images are dropped: the workspace state is not made for them. */
+const MAX_IMAGE_DATA = 2_000_000;
 
 export class Drafts {
-  private readonly sent = new Map<string, { session: string; draft: Draft }>();
+  private readonly sending = new Map<string, { session: string; draft: Draft }>();
 
   constructor(private readonly storage: Memento) {}
 
@@ -15,42 +15,43 @@ export class Drafts {
     return this.storage.get<Draft>(key(session)) ?? EMPTY_DRAFT;
   }
 
-  /** Whether something was written and not sent. */
+  /** Whether the session has unsent text or attachments. */
   has(session: string): boolean {
     const { text, chips } = this.get(session);
     return text.trim() !== '' || chips.length > 0;
   }
 
-  keep(session: string | null, draft: Draft): void {
+  save(session: string | null, draft: Draft): void {
     const empty = draft.text === '' && draft.chips.length === 0 && draft.scroll === undefined;
     const size = draft.chips.reduce((sum, chip) => sum + (chip.block.type === 'image' ? chip.block.data.length : 0), 0);
-    const kept =
-      size > MAX_KEPT ? { ...draft, chips: draft.chips.filter((chip) => chip.block.type !== 'image') } : draft;
-    void this.storage.update(key(session), empty ? undefined : kept);
+    const saved =
+      size > MAX_IMAGE_DATA ? { ...draft, chips: draft.chips.filter((chip) => chip.block.type !== 'image') } : draft;
+    void this.storage.update(key(session), empty ? undefined : saved);
   }
 
-  /** Sent, but the server has not said that it has it: until then it stays a draft. */
-  sending(promptId: string, session: string | null, draft: Draft): void {
-    this.sent.set(promptId, { session: session ?? '', draft });
-    this.keep(session, draft);
+  /** Keeps the draft of a prompt that was sent until the server confirms the prompt. */
+  startSending(promptId: string, session: string | null, draft: Draft): void {
+    this.sending.set(promptId, { session: session ?? '', draft });
+    this.save(session, draft);
   }
 
-  /** The server has it. Only that draft goes; what was written since stays. */
-  taken(promptId: string): void {
-    const sent = this.sent.get(promptId);
+  /** Deletes the draft of a prompt that the server has. A draft that the user changed since then stays. */
+  confirm(promptId: string): void {
+    const sent = this.sending.get(promptId);
     if (!sent) return;
-    this.sent.delete(promptId);
-    const now = this.get(sent.session);
-    if (now.text === sent.draft.text) this.keep(sent.session, EMPTY_DRAFT);
+    this.sending.delete(promptId);
+    const current = this.get(sent.session);
+    if (current.text === sent.draft.text) this.save(sent.session, EMPTY_DRAFT);
   }
 
-  failed(promptId: string): Draft {
-    const draft = this.sent.get(promptId)?.draft ?? EMPTY_DRAFT;
-    this.sent.delete(promptId);
+  /** Returns the draft of a prompt that could not be sent. */
+  restore(promptId: string): Draft {
+    const draft = this.sending.get(promptId)?.draft ?? EMPTY_DRAFT;
+    this.sending.delete(promptId);
     return draft;
   }
 
-  forget(session: string): void {
+  delete(session: string): void {
     void this.storage.update(key(session), undefined);
   }
 }

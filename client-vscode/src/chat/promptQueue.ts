@@ -1,77 +1,75 @@
-/** Prompts that wait: for the end of the running turn, or, steered, for its next step. */
+/** The prompts that wait for the running turn: queued until it ends, or steered into its next step. */
 
 import type { QueuedPrompt, Session } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
-import type { Batch } from './batch.ts';
-import type { View } from './chatView.ts';
+import type { ChatView } from './chatView.ts';
 import type { Drafts } from './drafts.ts';
 
-export class Queue {
-  /** sent while a turn runs, and not yet seen in the server's line */
-  private readonly unseen = new Map<string, QueuedPrompt>();
+export class PromptQueue {
+  /** sent while a turn runs, and not yet listed by the server */
+  private readonly unconfirmed = new Map<string, QueuedPrompt>();
 
   constructor(
     private readonly connection: Connection,
-    private readonly view: Pick<View, 'post'>,
-    private readonly batch: Batch,
-    private readonly drafts: Drafts,
+    private readonly view: Pick<ChatView, 'post' | 'flushUpdates'>,
+    private readonly drafts: Pick<Drafts, 'confirm'>,
     private readonly session: () => Session | null,
-    private readonly failed: (error: unknown) => void,
+    private readonly onError: (error: unknown) => void,
   ) {}
 
-  /** On its way to the line. */
-  sent(prompt: QueuedPrompt): void {
-    this.unseen.set(prompt.promptId, prompt);
-    this.refresh();
+  /** Shows a prompt as queued before the server lists it. */
+  add(prompt: QueuedPrompt): void {
+    this.unconfirmed.set(prompt.promptId, prompt);
+    this.publishSoon();
   }
 
-  /** Its turn has begun, or it was answered: it waits no more. */
-  left(promptId: string): void {
-    this.unseen.delete(promptId);
+  /** The prompt no longer waits: its turn started, it was answered, or it could not be sent. */
+  drop(promptId: string): void {
+    this.unconfirmed.delete(promptId);
   }
 
-  /** Another session. */
+  /** Forgets the prompts of the previous session. */
   clear(): void {
-    this.unseen.clear();
+    this.unconfirmed.clear();
   }
 
-  /** The view is told how the line stands, soon. */
-  refresh(): void {
-    void this.tell().catch((error) => this.failed(error));
+  publishSoon(): void {
+    void this.publish().catch((error) => this.onError(error));
   }
 
-  async tell(): Promise<void> {
+  /** Reads the queue from the server and sends it to the view. */
+  async publish(): Promise<void> {
     const session = this.session();
     if (!session || !this.connection.connected) return;
     const prompts = await this.list(session.id);
     for (const { promptId } of prompts) {
-      this.drafts.taken(promptId);
-      this.unseen.delete(promptId);
+      this.drafts.confirm(promptId);
+      this.unconfirmed.delete(promptId);
     }
-    // What was steered is read where a step begins: the view must have heard of the step.
-    this.batch.flush();
-    this.view.post({ type: 'queue', sessionId: session.id, prompts: [...prompts, ...this.unseen.values()] });
+    // The view inserts a steered prompt where the step that read it begins, so it needs that step's update first.
+    this.view.flushUpdates();
+    this.view.post({ type: 'queue', sessionId: session.id, prompts: [...prompts, ...this.unconfirmed.values()] });
   }
 
   async withdraw(promptId: string): Promise<void> {
     const session = this.session();
     if (!session) return;
     await this.connection.request('pilotfish/queue/remove', { sessionId: session.id, promptId });
-    await this.tell();
+    await this.publish();
   }
 
-  /** A prompt that waits for the turn's end is handed over at its next step instead. */
+  /** Turns a queued prompt into one that the running turn reads at its next step. */
   async steer(promptId: string): Promise<void> {
     const session = this.session();
     if (!session) return;
-    const prompt = (await this.list(session.id)).find((one) => one.promptId === promptId);
+    const prompt = (await this.list(session.id)).find((queued) => queued.promptId === promptId);
     if (!prompt) return;
     await this.connection.request('pilotfish/queue/remove', { sessionId: session.id, promptId });
-    this.again(session.id, { ...prompt, promptId: `${promptId}.s`, kind: 'steer' });
-    await this.tell();
+    this.resend(session.id, { ...prompt, promptId: `${promptId}.s`, kind: 'steer' });
+    await this.publish();
   }
 
-  /** The line in another order: everything from the first that moved is taken out and put in again. */
+  /** Reorders the queue: removes every prompt from the first one that moved, and sends them again in the new order. */
   async reorder(promptIds: readonly string[]): Promise<void> {
     const session = this.session();
     if (!session) return;
@@ -82,20 +80,20 @@ export class Queue {
     for (const { promptId } of queue.slice(first))
       await this.connection.request('pilotfish/queue/remove', { sessionId: session.id, promptId });
     for (const prompt of moved) {
-      if (prompt) this.again(session.id, { ...prompt, promptId: `${prompt.promptId}.r` });
+      if (prompt) this.resend(session.id, { ...prompt, promptId: `${prompt.promptId}.r` });
     }
-    await this.tell();
+    await this.publish();
   }
 
-  /** Into the line once more; the request is held until its turn has ended. */
-  private again(sessionId: string, { promptId, prompt, kind }: QueuedPrompt): void {
+  /** Does not wait for the request: the server answers it when the prompt's turn has ended. */
+  private resend(sessionId: string, { promptId, prompt, kind }: QueuedPrompt): void {
     this.connection
       .request('pilotfish/session/prompt', { sessionId, promptId, prompt, whenBusy: kind })
       .then((result) => {
         this.view.post({ type: 'answered', promptId, result });
-        return this.tell();
+        return this.publish();
       })
-      .catch((error) => this.failed(error));
+      .catch((error) => this.onError(error));
   }
 
   private async list(sessionId: string): Promise<readonly QueuedPrompt[]> {

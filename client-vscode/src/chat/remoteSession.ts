@@ -1,31 +1,30 @@
-/** A session whose turn another window runs: only that window is told of it, so here it is looked at until it is over. */
+/** Polls a session whose turn runs in another window: the server sends updates only to the window that runs the turn. */
 
 import type * as vscode from 'vscode';
 import { messageOf } from '../errors.ts';
 import type { Session } from '../protocol.gen.ts';
 
-/** How often it is looked at, in ms. */
-const LOOK_AGAIN = 3000;
+const POLL_MS = 3000;
 
-export class Elsewhere implements vscode.Disposable {
+export class RemoteSessionPoller implements vscode.Disposable {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    /** shows the session as it is now; undefined: nobody looks at it any more */
-    private readonly look: (sessionId: string) => Promise<Session | undefined>,
+    /** reloads the session and shows it; undefined if the session is no longer in view */
+    private readonly reload: (sessionId: string) => Promise<Session | undefined>,
     private readonly log: vscode.LogOutputChannel,
   ) {}
 
-  /** From now on this session, if its turn runs elsewhere, and no other. */
+  /** Polls this session, and no other, until its turn no longer runs in another window. */
   watch({ id, elsewhere }: Session): void {
     clearTimeout(this.timer);
     if (!elsewhere) return;
     this.timer = setTimeout(() => {
-      this.look(id).then(
+      this.reload(id).then(
         (session) => session && this.watch(session),
-        (error) => this.log.warn(`looking again: ${messageOf(error)}`),
+        (error) => this.log.warn(`polling session ${id}: ${messageOf(error)}`),
       );
-    }, LOOK_AGAIN);
+    }, POLL_MS);
   }
 
   dispose(): void {

@@ -1,11 +1,15 @@
-/** What the chat's page says, looked at before it is believed. The page shows what a model wrote: should its markup ever
- * run, it must find no message here that the view itself would not send. */
+/**
+ * Validates every message from the chat's page before the host acts on it.
+ *
+ * The page renders text that a model wrote. If such text ever ran as a script, it could only send messages that the
+ * view itself sends.
+ */
 
 import type { Chip, Draft, FromView, NewRule, ReviewFile, ViewCommand } from '../../webview/messages.ts';
 import type { ContentBlock, OptionId } from '../protocol.gen.ts';
 
 type Check = (value: unknown) => boolean;
-/** For every message its fields; one that is not named may not be there. */
+/** A check for every field of a message. A message with any other field is invalid. */
 type Shape<T> = { [Field in Exclude<keyof T, 'type'>]-?: Check };
 type Shapes = { [T in FromView['type']]: Shape<Extract<FromView, { type: T }>> };
 
@@ -13,8 +17,8 @@ const text: Check = (value) => typeof value === 'string';
 const flag: Check = (value) => typeof value === 'boolean';
 const index: Check = (value) => Number.isInteger(value) && (value as number) >= 0;
 const record: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-const nothing: Check = (value) => value === undefined;
-const or =
+const absent: Check = (value) => value === undefined;
+const anyOf =
   (...checks: readonly Check[]): Check =>
   (value) =>
     checks.some((check) => check(value));
@@ -22,13 +26,13 @@ const list =
   (check: Check): Check =>
   (value) =>
     Array.isArray(value) && value.every(check);
-const one =
-  <T extends string>(...of: readonly T[]): Check =>
+const oneOf =
+  <T extends string>(...literals: readonly T[]): Check =>
   (value) =>
-    of.some((word) => word === value);
-const nil: Check = (value) => value === null;
-/** A value with these fields. */
-const like =
+    literals.some((literal) => literal === value);
+const isNull: Check = (value) => value === null;
+/** An object whose named fields pass their checks. */
+const objectWith =
   <T>(fields: { [Field in keyof T]-?: Check }): Check =>
   (value) =>
     record(value) &&
@@ -59,36 +63,36 @@ const COMMANDS: Record<ViewCommand, true> = {
 };
 const BLOCKS: Record<ContentBlock['type'], true> = { text: true, resource: true, image: true, diagnostic: true };
 
-/** The server looks at the rest of a block, as it does for every client. */
+/** Only the type is checked here: the server validates the content of blocks for every client. */
 const block: Check = (value) => record(value) && Object.hasOwn(BLOCKS, String((value as ContentBlock).type));
 const prompt = list(block);
-const chip = like<Chip>({
+const chip = objectWith<Chip>({
   id: text,
   label: text,
-  detail: or(text, nothing),
-  icon: one('file', 'folder', 'selection', 'image', 'paste', 'problem', 'symbol'),
+  detail: anyOf(text, absent),
+  icon: oneOf('file', 'folder', 'selection', 'image', 'paste', 'problem', 'symbol'),
   block,
 });
-const draft = like<Draft>({
+const draft = objectWith<Draft>({
   text,
   chips: list(chip),
   caret: index,
-  scroll: or(like({ row: text, top: (value) => Number.isFinite(value) }), nothing),
+  scroll: anyOf(objectWith({ row: text, top: (value) => Number.isFinite(value) }), absent),
 });
 const files = list(
-  like<ReviewFile>({ uri: text, change: one('created', 'edited', 'deleted', 'renamed'), diffs: list(text) }),
+  objectWith<ReviewFile>({ uri: text, change: oneOf('created', 'edited', 'deleted', 'renamed'), diffs: list(text) }),
 );
-const rule = like<NewRule>({ tool: text, pattern: text, scope: one('session', 'workspace', 'user') });
+const rule = objectWith<NewRule>({ tool: text, pattern: text, scope: oneOf('session', 'workspace', 'user') });
 
 const SHAPES: Shapes = {
   ready: {},
-  send: { promptId: text, prompt, draft, whenBusy: one('queue', 'steer') },
+  send: { promptId: text, prompt, draft, whenBusy: oneOf('queue', 'steer') },
   resend: {
     turnId: text,
     promptId: text,
     prompt,
     laterTurns: list(text),
-    files: one('keep', 'undo'),
+    files: oneOf('keep', 'undo'),
   },
   stop: {},
   retryNow: {},
@@ -97,28 +101,28 @@ const SHAPES: Shapes = {
   answer: {
     approvalId: text,
     optionId: (value) => text(value) && Object.hasOwn(OPTIONS, value as string),
-    feedback: or(text, nothing),
-    args: or(record, nothing),
+    feedback: anyOf(text, absent),
+    args: anyOf(record, absent),
   },
   allowByRule: { approvalId: text, rule },
-  answerAsk: { id: text, answer: or(text, nil) },
-  visibleCards: { approvalIds: list(text), others: list(text), focused: or(text, nil) },
+  answerAsk: { id: text, answer: anyOf(text, isNull) },
+  visibleCards: { approvalIds: list(text), others: list(text), focused: anyOf(text, isNull) },
   amend: { approvalId: text },
   discardAmended: { approvalId: text },
   openDiff: { approvalId: text, file: index },
   openCallDiff: { uri: text, diff: text },
   review: { title: text, files },
-  undo: { turnId: text, direction: one('undo', 'redo'), rest: flag },
+  undo: { turnId: text, direction: oneOf('undo', 'redo'), rest: flag },
   older: { before: text },
   reload: {},
-  draft: { sessionId: or(text, nil), draft },
+  draft: { sessionId: anyOf(text, isNull), draft },
   mention: { query: text },
   withdraw: { promptId: text },
   editQueued: { promptId: text, prompt },
   steer: { promptId: text },
   reorder: { promptIds: list(text) },
   openLink: { href: text },
-  openFile: { uri: text, line: or(index, nothing) },
+  openFile: { uri: text, line: anyOf(index, absent) },
   openText: { text, language: text },
   copy: { text },
   insert: { text },
@@ -130,12 +134,12 @@ const SHAPES: Shapes = {
   problem: { what: text },
 };
 
-/** The message, if it is one; undefined: nobody here knows it. */
-export function fromPage(said: unknown): FromView | undefined {
-  if (!record(said)) return undefined;
-  const { type, ...fields } = said as { type?: unknown };
+/** Returns the message if it is valid, otherwise undefined. */
+export function parseViewMessage(value: unknown): FromView | undefined {
+  if (!record(value)) return undefined;
+  const { type, ...fields } = value as { type?: unknown };
   if (typeof type !== 'string' || !Object.hasOwn(SHAPES, type)) return undefined;
   const shape: Record<string, Check> = SHAPES[type as FromView['type']];
-  const known = Object.keys(fields).every((name) => Object.hasOwn(shape, name));
-  return known && like(shape)(fields) ? (said as FromView) : undefined;
+  const hasOnlyKnownFields = Object.keys(fields).every((name) => Object.hasOwn(shape, name));
+  return hasOnlyKnownFields && objectWith(shape)(fields) ? (value as FromView) : undefined;
 }

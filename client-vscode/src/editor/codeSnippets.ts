@@ -1,9 +1,10 @@
-/** Code of an answer, taken into the editor or the terminal. */
+/** Uses a code block of an answer: inserts it, shows it as a diff, or types it into a terminal. */
 
 import * as vscode from 'vscode';
 import type { Proposals } from '../approvals/proposals.ts';
 
-export async function insert(text: string): Promise<void> {
+/** Replaces the selection of the active editor, or opens a new document. */
+export async function insertAtCursor(text: string): Promise<void> {
   const editor = vscode.window.activeTextEditor ?? vscode.window.visibleTextEditors[0];
   if (!editor) {
     await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text }));
@@ -12,8 +13,8 @@ export async function insert(text: string): Promise<void> {
   await editor.edit((edit) => edit.replace(editor.selection, text));
 }
 
-/** Code from the answer against the selection, or the whole of the file in view. */
-export async function suggest(proposals: Proposals, text: string): Promise<void> {
+/** Opens a diff in which the code replaces the selection, or the whole file if nothing is selected. */
+export async function showAsDiff(proposals: Proposals, text: string): Promise<void> {
   const editor = vscode.window.activeTextEditor ?? vscode.window.visibleTextEditors[0];
   if (!editor) {
     await proposals.showText(text, 'plaintext');
@@ -32,8 +33,8 @@ export async function suggest(proposals: Proposals, text: string): Promise<void>
   );
 }
 
-/** Typed into a terminal, not executed: the user presses Enter. */
-export function toTerminal(text: string): void {
+/** Types the code into a terminal without running it. */
+export function typeInTerminal(text: string): void {
   const terminal = vscode.window.activeTerminal ?? vscode.window.createTerminal();
   terminal.show(true);
   terminal.sendText(text.trimEnd(), false);

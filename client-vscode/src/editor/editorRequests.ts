@@ -1,4 +1,4 @@
-/** What the server asks of the editor: documents held and saved, and what the other language servers know. */
+/** Answers the server's requests to the editor: opens and saves documents, queries other language servers, shows diffs. */
 
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
@@ -23,12 +23,12 @@ import type {
 } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
 
-/** Diagnostics that no longer change for this long are taken as complete, in ms. */
-const SETTLED = 250;
-const DIAGNOSTICS_MS = 2000;
-const RESOLVED_ACTIONS = 20;
+/** Diagnostics that do not change for this long count as complete, in ms. */
+const QUIET_MS = 250;
+const DIAGNOSTICS_TIMEOUT_MS = 2000;
+const MAX_RESOLVED_ACTIONS = 20;
 
-export function serveEditor(
+export function registerEditorRequests(
   connection: Connection,
   proposals: Proposals,
   client: () => LanguageClient | undefined,
@@ -38,7 +38,7 @@ export function serveEditor(
   connection.answer('pilotfish/editor/diagnostics', diagnostics);
   connection.answer('pilotfish/editor/codeActions', (params) => codeActions(params, client()));
   connection.answer('pilotfish/editor/definition', async (params) => ({
-    locations: await places('vscode.executeDefinitionProvider', params),
+    locations: await locations('vscode.executeDefinitionProvider', params),
   }));
   connection.answer('pilotfish/editor/references', async (params) => ({ locations: await references(params) }));
   connection.answer('pilotfish/editor/symbols', symbols);
@@ -49,7 +49,7 @@ export function serveEditor(
   });
 }
 
-/** Documents held without a tab: their `didOpen` is on its way before this answers. */
+/** Opens documents without a tab. VS Code sends their `didOpen` before this returns. */
 export async function open(uris: readonly string[]): Promise<OpenResult> {
   const opened: OpenResult['opened'] = [];
   const failed: OpenResult['failed'] = [];
@@ -64,7 +64,7 @@ export async function open(uris: readonly string[]): Promise<OpenResult> {
   return { opened, failed };
 }
 
-/** Saved means that text and disk are equal, which `save()` alone does not promise while someone types. */
+/** Saves documents and checks that the file equals the text: `save()` alone does not ensure that while the user types. */
 export async function save(uris: readonly string[]): Promise<SaveResult> {
   const saved: string[] = [];
   const failed: SaveResult['failed'] = [];
@@ -76,7 +76,7 @@ export async function save(uris: readonly string[]): Promise<SaveResult> {
       else
         failed.push({
           uri,
-          reason: vscode.l10n.t('The text changed while it was saved, or the file changed on disk.'),
+          reason: vscode.l10n.t('The document changed while it was being saved, or the file changed on disk.'),
         });
     } catch (error) {
       failed.push({ uri, reason: messageOf(error) });
@@ -93,7 +93,7 @@ async function saveOnce(document: vscode.TextDocument): Promise<boolean> {
   return disk.replace(/^\ufeff/, '') === document.getText();
 }
 
-/** `isDirty` was seen to be wrong after typing during a save; the tab was right. */
+/** `document.isDirty` can be wrong after typing during a save; the tab is right then. */
 function isDirty(document: vscode.TextDocument): boolean {
   const key = document.uri.toString();
   const tab = vscode.window.tabGroups.all
@@ -108,12 +108,13 @@ export async function diagnostics({ uri, waitForVersion, timeoutMs }: Diagnostic
     return { documents: documents.map(([one, found]) => documentDiagnostics(one, found)) };
   }
   const target = vscode.Uri.parse(uri);
-  if (waitForVersion !== undefined) await settledDiagnostics(target, waitForVersion, timeoutMs ?? DIAGNOSTICS_MS);
+  if (waitForVersion !== undefined)
+    await waitForDiagnostics(target, waitForVersion, timeoutMs ?? DIAGNOSTICS_TIMEOUT_MS);
   return { documents: [documentDiagnostics(target, vscode.languages.getDiagnostics(target))] };
 }
 
-/** Until the document has the version and its language servers have said something about it and gone quiet. */
-async function settledDiagnostics(uri: vscode.Uri, version: number, timeoutMs: number): Promise<void> {
+/** Waits until the document has the version and its diagnostics have changed and are stable, or until the timeout. */
+async function waitForDiagnostics(uri: vscode.Uri, version: number, timeoutMs: number): Promise<void> {
   const key = uri.toString();
   await new Promise<void>((resolve) => {
     let quiet: NodeJS.Timeout | undefined;
@@ -124,7 +125,7 @@ async function settledDiagnostics(uri: vscode.Uri, version: number, timeoutMs: n
     const subscription = vscode.languages.onDidChangeDiagnostics(({ uris }) => {
       if (!uris.some((one) => one.toString() === key) || !versionReached()) return;
       clearTimeout(quiet);
-      quiet = setTimeout(done, SETTLED);
+      quiet = setTimeout(done, QUIET_MS);
     });
     const limit = setTimeout(done, timeoutMs);
     function done() {
@@ -163,7 +164,7 @@ async function codeActions(
     vscode.Uri.parse(uri),
     toRange(range),
     only?.[0],
-    RESOLVED_ACTIONS,
+    MAX_RESOLVED_ACTIONS,
   );
   const actions: Record<string, unknown>[] = [];
   for (const action of found ?? []) {
@@ -189,7 +190,7 @@ async function codeActions(
   return { actions };
 }
 
-async function places(command: string, { uri, position }: PlaceParams): Promise<Location[]> {
+async function locations(command: string, { uri, position }: PlaceParams): Promise<Location[]> {
   const found = await vscode.commands.executeCommand<(vscode.Location | vscode.LocationLink)[]>(
     command,
     vscode.Uri.parse(uri),
@@ -203,10 +204,10 @@ async function places(command: string, { uri, position }: PlaceParams): Promise<
 }
 
 async function references(params: ReferencesParams): Promise<Location[]> {
-  const found = await places('vscode.executeReferenceProvider', params);
+  const found = await locations('vscode.executeReferenceProvider', params);
   if (params.includeDeclaration !== false) return found;
   const declared = new Set(
-    (await places('vscode.executeDefinitionProvider', params)).map((place) => JSON.stringify(place)),
+    (await locations('vscode.executeDefinitionProvider', params)).map((place) => JSON.stringify(place)),
   );
   return found.filter((place) => !declared.has(JSON.stringify(place)));
 }
@@ -258,7 +259,7 @@ async function rename({ uri, position, newName }: RenameParams): Promise<RenameR
   return edit && edit.size > 0 ? { edit: workspaceEdit(edit) } : {};
 }
 
-/** LSP's WorkspaceEdit, text changes only: file operations are the server's to decide. */
+/** Converts a WorkspaceEdit to LSP. Only text changes: the server decides about file operations. */
 export function workspaceEdit(edit: vscode.WorkspaceEdit): Record<string, unknown> {
   const changes: Record<string, { range: Range; newText: string }[]> = {};
   for (const [uri, edits] of edit.entries()) {

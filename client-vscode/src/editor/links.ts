@@ -1,9 +1,9 @@
-/** Where a link in an answer leads: a place in the workspace, or a page. Everything else leads nowhere. */
+/** Opens links of an answer: files of the workspace, web pages and mail addresses. Other links are ignored. */
 
 import * as vscode from 'vscode';
 
-/** `src/auth.ts:42`, `src/auth.ts#L42`, a `file:` URI. */
-export function parsePlace(href: string): { path: string; line: number | undefined } {
+/** Parses `src/auth.ts:42`, `src/auth.ts#L42` or a `file:` URI. Lines are counted from 0. */
+export function parseFileLink(href: string): { path: string; line: number | undefined } {
   const match = /^(.*?)(?:[:#]L?(\d+)(?:[-:]L?\d+)?)?$/.exec(href);
   const line = match?.[2] === undefined ? undefined : Math.max(0, Number(match[2]) - 1);
   return { path: match?.[1] ?? href, line };
@@ -15,13 +15,13 @@ export async function openLink(href: string): Promise<void> {
     return;
   }
   if (/^[a-z][\w+.-]+:\/\//i.test(href) && !/^(file|vscode-remote):/i.test(href)) return;
-  const { path, line } = parsePlace(href);
+  const { path, line } = parseFileLink(href);
   const uri = await findFile(path);
   if (uri) await openFile(uri, line);
-  else void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: no file {0}', path), 5000);
+  else void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: file not found: {0}', path), 5000);
 }
 
-/** The model wrote the address: it is shown before it is opened. */
+/** Asks before opening, because the model wrote the address. */
 async function openPage(href: string): Promise<void> {
   const uri = vscode.Uri.parse(href, true);
   const open = vscode.l10n.t('Open');

@@ -1,11 +1,11 @@
-/** A turn's changes in VS Code's own diff editors: the text before is worked out from the text now and the diffs. */
+/** Shows the changes of a call or a turn in diff editors. Reconstructs the old text from the current text and the diffs. */
 
 import { applyPatch, parsePatch, reversePatch } from 'diff';
 import * as vscode from 'vscode';
 import type { ReviewFile } from '../../webview/messages.ts';
 import type { Proposals } from '../approvals/proposals.ts';
 
-/** The text before these diffs were made, oldest first; undefined: the text has moved on since. */
+/** Reverts the diffs, given oldest first. Returns undefined if the text has changed since then. */
 export function textBefore(now: string, diffs: readonly string[]): string | undefined {
   let text = now;
   for (const diff of diffs.toReversed()) {
@@ -33,7 +33,7 @@ export async function showCallDiff(proposals: Proposals, uri: string, diff: stri
   );
 }
 
-export async function showReview(proposals: Proposals, title: string, files: readonly ReviewFile[]): Promise<void> {
+export async function showTurnDiff(proposals: Proposals, title: string, files: readonly ReviewFile[]): Promise<void> {
   const shown: { uri: vscode.Uri; before: string }[] = [];
   for (const file of files) {
     const uri = vscode.Uri.parse(file.uri);
@@ -44,7 +44,7 @@ export async function showReview(proposals: Proposals, title: string, files: rea
   const [only] = shown;
   if (shown.length === 0) {
     void vscode.window.showInformationMessage(
-      vscode.l10n.t('These files have changed since; there is no diff to show.'),
+      vscode.l10n.t('These files have changed since this turn, so the diff cannot be shown.'),
     );
   } else if (shown.length === 1 && only) {
     await proposals.showDiff(

@@ -1,9 +1,9 @@
-/** The server, spoken to in the wire's own types. */
+/** Typed requests and notifications to and from the server. */
 
 import type { CancellationToken, Disposable } from 'vscode';
 import type { ClientNotifications, ClientRequests, ServerNotifications, ServerRequests } from '../protocol.gen.ts';
 
-/** What a connection needs of a language client. */
+/** The part of a language client that a connection needs. */
 export interface Transport {
   sendRequest(method: string, params: unknown, token?: CancellationToken): Promise<unknown>;
   sendNotification(method: string, params: unknown): Promise<void>;
@@ -11,35 +11,35 @@ export interface Transport {
   onNotification(method: string, handler: (params: never) => void): Disposable;
 }
 
-/** Nothing can be asked while there is no server. */
+/** A request was made while no server is running. */
 export class NotConnected extends Error {
   constructor() {
     super('Pilotfish is not running.');
   }
 }
 
-type Answer<M extends keyof ServerRequests> = (
+type Handler<M extends keyof ServerRequests> = (
   params: ServerRequests[M]['params'],
   token: CancellationToken,
 ) => Promise<ServerRequests[M]['result']> | ServerRequests[M]['result'];
 type Listener<M extends keyof ServerNotifications> = (params: ServerNotifications[M]) => void;
 
-/** Handlers are given once and outlive every restart of the server. */
+/** Handlers and listeners are registered once and stay registered when the server restarts. */
 export class Connection {
   private transport: Transport | undefined;
-  private readonly answers = new Map<string, (params: never, token: CancellationToken) => unknown>();
+  private readonly handlers = new Map<string, (params: never, token: CancellationToken) => unknown>();
   private readonly listeners = new Map<string, Set<(params: never) => void>>();
 
   get connected(): boolean {
     return this.transport !== undefined;
   }
 
-  /** From now on this is the server. */
+  /** Uses this transport from now on, and registers all handlers and listeners with it. */
   attach(transport: Transport): void {
     this.transport = transport;
-    for (const [method, answer] of this.answers) transport.onRequest(method, answer);
+    for (const [method, handler] of this.handlers) transport.onRequest(method, handler);
     for (const method of this.listeners.keys()) {
-      transport.onNotification(method, (params: never) => this.hear(method, params));
+      transport.onNotification(method, (params: never) => this.dispatch(method, params));
     }
   }
 
@@ -60,22 +60,22 @@ export class Connection {
   }
 
   notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]): void {
-    // A server that goes away meanwhile asks for everything anew when it is there again.
+    // A failure means that the server stopped. It requests all state again after a restart.
     this.transport?.sendNotification(method, params).catch(() => {});
   }
 
-  /** One answer for each kind of request; given before the server starts. */
-  answer<M extends keyof ServerRequests>(method: M, answer: Answer<M>): void {
-    this.answers.set(method, answer as (params: never, token: CancellationToken) => unknown);
+  /** Handles a request of the server. Register handlers before the server starts. */
+  answer<M extends keyof ServerRequests>(method: M, handler: Handler<M>): void {
+    this.handlers.set(method, handler as (params: never, token: CancellationToken) => unknown);
   }
 
   on<M extends keyof ServerNotifications>(method: M, listener: Listener<M>): void {
-    const known = this.listeners.get(method) ?? new Set();
-    known.add(listener as (params: never) => void);
-    this.listeners.set(method, known);
+    const listeners = this.listeners.get(method) ?? new Set();
+    listeners.add(listener as (params: never) => void);
+    this.listeners.set(method, listeners);
   }
 
-  private hear(method: string, params: never): void {
+  private dispatch(method: string, params: never): void {
     for (const listener of this.listeners.get(method) ?? []) listener(params);
   }
 }

@@ -1,51 +1,52 @@
-/** Where the server is: a command the user set, our own environment, the selected Python's, or one on the PATH. */
+/** Finds the server: the configured command, our own environment, the selected Python's environment, or the PATH. */
 
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import * as vscode from 'vscode';
 
-/** A command line, and the version it answered with. */
-export interface Found {
+/** A command line and the version that it reported. */
+export interface FoundServer {
   command: readonly string[];
   version: string;
   from: 'setting' | 'python' | 'path' | 'own';
 }
 
-export interface Searched {
-  found: Found | undefined;
-  /** candidates that did not do, in words */
-  passedOver: readonly string[];
+export interface SearchResult {
+  found: FoundServer | undefined;
+  /** why each other candidate was rejected, for the user */
+  rejected: readonly string[];
 }
 
-const PROBE_MS = 15_000;
+const VERSION_TIMEOUT_MS = 15_000;
 
-/** The first candidate whose version fits the extension's. A command from the settings is taken as it is. */
-export async function findServer(own: string, wanted: string, log: vscode.LogOutputChannel): Promise<Searched> {
-  const set = vscode.workspace.getConfiguration('pilotfish').get<string[]>('server.command', []);
-  if (set.length > 0) {
-    // Taken at the user's word: a command that does not run says so when it is started.
-    return { found: { command: set, version: (await versionOf(set)) ?? '', from: 'setting' }, passedOver: [] };
+/** Returns the first candidate with a compatible version. A configured command is used without this check. */
+export async function findServer(own: string, wanted: string, log: vscode.LogOutputChannel): Promise<SearchResult> {
+  const configured = vscode.workspace.getConfiguration('pilotfish').get<string[]>('server.command', []);
+  if (configured.length > 0) {
+    // A command that does not work fails with its own message when it is started.
+    const version = (await versionOf(configured)) ?? '';
+    return { found: { command: configured, version, from: 'setting' }, rejected: [] };
   }
-  const passedOver: string[] = [];
-  const candidates: { from: Found['from']; command: string | undefined }[] = [
+  const rejected: string[] = [];
+  const candidates: { from: FoundServer['from']; command: string | undefined }[] = [
     { from: 'own', command: existsSync(own) ? own : undefined },
-    { from: 'python', command: await besidePython() },
+    { from: 'python', command: await inSelectedPython() },
     { from: 'path', command: 'pilotfish' },
   ];
   for (const { from, command } of candidates) {
     if (command === undefined) continue;
     const version = await versionOf([command]);
     if (version === undefined) continue;
-    if (fits(version, wanted)) return { found: { command: [command], version, from }, passedOver };
-    passedOver.push(vscode.l10n.t('{0} is version {1}; this extension needs {2}.', command, version, wanted));
-    log.info(`passed over ${command}: version ${version}, wanted ${wanted}`);
+    if (isCompatible(version, wanted)) return { found: { command: [command], version, from }, rejected };
+    rejected.push(vscode.l10n.t('{0} is version {1}; this extension needs {2}.', command, version, wanted));
+    log.info(`rejected ${command}: version ${version}, needed ${wanted}`);
   }
-  return { found: undefined, passedOver };
+  return { found: undefined, rejected };
 }
 
-/** Versions fit when the protocol cannot differ: equal but for the last number. */
-export function fits(version: string, wanted: string): boolean {
+/** Versions with the same major and minor number use the same protocol. */
+export function isCompatible(version: string, wanted: string): boolean {
   const [major, minor] = version.split('.');
   const [wantedMajor, wantedMinor] = wanted.split('.');
   return major === wantedMajor && minor === wantedMinor;
@@ -54,14 +55,14 @@ export function fits(version: string, wanted: string): boolean {
 async function versionOf(command: readonly string[]): Promise<string | undefined> {
   const [program, ...rest] = command;
   if (program === undefined) return undefined;
-  // `serve` may be part of a command from the settings; the version is asked of what stands before it.
+  // A configured command may include `serve`; `--version` has to come before it.
   const args = rest.includes('serve') ? rest.slice(0, rest.indexOf('serve')) : rest;
   const output = await run(program, [...args, '--version']).catch(() => undefined);
   return output === undefined ? undefined : (/\d+\.\d+\.\d+\S*/.exec(output)?.[0] ?? undefined);
 }
 
-/** `pilotfish` in the environment that the Python extension has selected, if both are there. */
-async function besidePython(): Promise<string | undefined> {
+/** `pilotfish` in the environment that the Python extension has selected, if it is installed there. */
+async function inSelectedPython(): Promise<string | undefined> {
   const extension = vscode.extensions.getExtension<PythonExtension>('ms-python.python');
   if (!extension) return undefined;
   try {
@@ -83,12 +84,12 @@ interface PythonExtension {
   };
 }
 
-/** Runs a program to its end; what it printed, or an error with what it said. */
+/** Runs a program and returns its output. On failure, the error carries the output in `output`. */
 export function run(
   program: string,
   args: readonly string[],
   token?: vscode.CancellationToken,
-  timeout = PROBE_MS,
+  timeout = VERSION_TIMEOUT_MS,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = execFile(
@@ -96,7 +97,7 @@ export function run(
       [...args],
       { timeout, maxBuffer: 16 << 20, windowsHide: true },
       (error, stdout, stderr) => {
-        if (error) reject(Object.assign(error, { said: `${stdout}\n${stderr}`.trim() }));
+        if (error) reject(Object.assign(error, { output: `${stdout}\n${stderr}`.trim() }));
         else resolve(`${stdout}\n${stderr}`.trim());
       },
     );

@@ -1,26 +1,26 @@
-/** How long to wait before a server that fell is started again. */
+/** Decides how long to wait before a crashed server is restarted. */
 
-/** Before each new start, in ms; after the last there is none. */
+/** The wait before each restart, in ms. There is no restart after the last one. */
 const WAITS = [0, 1000, 3000, 10_000, 30_000];
-/** Falls longer ago than this are forgiven, in ms. */
-const STEADY = 120_000;
+/** Crashes older than this no longer count, in ms. */
+const FORGET_AFTER = 120_000;
 
-export class BackOff {
-  private falls: readonly number[] = [];
+export class RestartBackoff {
+  private crashes: readonly number[] = [];
 
-  /** Falls that still count. */
+  /** The number of recent crashes. */
   get count(): number {
-    return this.falls.length;
+    return this.crashes.length;
   }
 
-  /** It fell now: how long to wait, or undefined when it has fallen too often. */
-  fell(now: number): number | undefined {
-    this.falls = [...this.falls.filter((at) => now - at < STEADY), now];
-    return WAITS[this.falls.length - 1];
+  /** Records a crash. Returns how long to wait before the restart, or undefined after too many crashes. */
+  recordCrash(now: number): number | undefined {
+    this.crashes = [...this.crashes.filter((at) => now - at < FORGET_AFTER), now];
+    return WAITS[this.crashes.length - 1];
   }
 
-  /** The user wants it to start: everything is forgiven. */
-  forgive(): void {
-    this.falls = [];
+  /** Forgets all crashes, because the user restarts the server. */
+  reset(): void {
+    this.crashes = [];
   }
 }

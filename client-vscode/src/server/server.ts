@@ -1,4 +1,4 @@
-/** The server's life: find or install it, start it, start it again when it falls, and say honestly how it is. */
+/** The lifecycle of the server process: finds or installs the server, starts it, restarts it after crashes, reports its state. */
 
 import * as vscode from 'vscode';
 import {
@@ -11,25 +11,26 @@ import {
   State,
 } from 'vscode-languageclient/node';
 import type { ServerState } from '../../webview/messages.ts';
-import { messageOf, watched } from '../errors.ts';
+import { messageOf, reportRejection } from '../errors.ts';
 import { type Hello, type HelloResult, PROTOCOL_VERSION } from '../protocol.gen.ts';
 import type { Connection, Transport } from './connection.ts';
-import { type Found, findServer } from './findServer.ts';
-import { bundledWheel, InstallFailed, install, ownServer } from './installServer.ts';
-import { BackOff } from './restartBackoff.ts';
-import { wireSettings } from './settings.ts';
+import { type FoundServer, findServer } from './findServer.ts';
+import { bundledWheel, InstallFailed, install, installedServer } from './installServer.ts';
+import { RestartBackoff } from './restartBackoff.ts';
+import { serverSettings } from './settings.ts';
 
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
-  private readonly backOff = new BackOff();
+  private readonly backoff = new RestartBackoff();
   private starting: Promise<void> | undefined;
-  private hurry: (() => void) | undefined;
+  /** ends the wait before a restart */
+  private skipWait: (() => void) | undefined;
   private stopping = false;
   private readonly changed = new vscode.EventEmitter<ServerState>();
-  private readonly fell = new vscode.EventEmitter<void>();
+  private readonly crashed = new vscode.EventEmitter<void>();
   readonly onDidChange = this.changed.event;
-  /** the server ended by itself while it was needed */
-  readonly onDidCrash = this.fell.event;
+  /** the server process ended unexpectedly */
+  readonly onDidCrash = this.crashed.event;
   state: ServerState = { status: 'starting' };
 
   constructor(
@@ -37,11 +38,11 @@ export class Server implements vscode.Disposable {
     private readonly connection: Connection,
     private readonly log: vscode.LogOutputChannel,
     private readonly middleware: NonNullable<LanguageClientOptions['middleware']>,
-    /** whether the chat, which says how the server is, can be seen */
-    private readonly isSaid: () => boolean,
+    /** whether the chat, which shows the server's state, is visible */
+    private readonly isChatVisible: () => boolean,
   ) {}
 
-  /** For conversions between VS Code's shapes and LSP's. */
+  /** For conversions between VS Code and LSP types. */
   get languageClient(): LanguageClient | undefined {
     return this.client;
   }
@@ -54,9 +55,9 @@ export class Server implements vscode.Disposable {
   }
 
   async restart(): Promise<void> {
-    this.backOff.forgive();
-    if (this.state.status === 'restarting' && this.hurry) {
-      this.hurry();
+    this.backoff.reset();
+    if (this.state.status === 'restarting' && this.skipWait) {
+      this.skipWait();
       return;
     }
     await this.stop();
@@ -72,35 +73,35 @@ export class Server implements vscode.Disposable {
     try {
       await client.stop(3000);
     } catch (error) {
-      this.log.warn(`stopping: ${String(error)}`);
+      this.log.warn(`stopping the server: ${String(error)}`);
     } finally {
       this.stopping = false;
     }
   }
 
-  /** Into an environment of our own, with progress; then start. */
+  /** Installs the bundled server in its own Python environment, shows progress, and starts it. */
   async install(): Promise<void> {
     const wheel = await bundledWheel(this.context.extensionPath);
     if (wheel === undefined) {
-      this.become({
+      this.setState({
         status: 'missing',
-        reason: vscode.l10n.t('This build of the extension carries no server. Set pilotfish.server.command.'),
+        reason: vscode.l10n.t('This build of the extension does not include a server. Set pilotfish.server.command.'),
         canInstall: false,
       });
       return;
     }
     const options = { location: vscode.ProgressLocation.Notification, title: 'Pilotfish', cancellable: true };
     await vscode.window.withProgress(options, async (progress, token) => {
-      const step = (words: string) => {
-        progress.report({ message: words });
-        this.become({ status: 'installing', step: words });
+      const step = (message: string) => {
+        progress.report({ message });
+        this.setState({ status: 'installing', step: message });
       };
       try {
         await install(wheel, this.context.globalStorageUri.fsPath, step, this.log, token);
       } catch (error) {
         if (!(error instanceof InstallFailed)) throw error;
-        this.become({ status: 'missing', reason: error.message, canInstall: true });
-        if (!this.isSaid()) void this.offerLog(error.message);
+        this.setState({ status: 'missing', reason: error.message, canInstall: true });
+        if (!this.isChatVisible()) void this.showError(error.message);
       }
     });
     if (this.state.status === 'installing') await this.start();
@@ -109,45 +110,47 @@ export class Server implements vscode.Disposable {
   dispose(): void {
     void this.stop();
     this.changed.dispose();
-    this.fell.dispose();
+    this.crashed.dispose();
   }
 
   private async startOnce(): Promise<void> {
     if (this.client) return;
-    this.become({ status: 'starting' });
+    this.setState({ status: 'starting' });
     const wanted: string = this.context.extension.packageJSON.version;
-    const own = ownServer(this.context.globalStorageUri.fsPath);
-    const { found, passedOver } = await findServer(own, wanted, this.log);
+    const own = installedServer(this.context.globalStorageUri.fsPath);
+    const { found, rejected } = await findServer(own, wanted, this.log);
     if (!found) {
-      watched(this.missing(passedOver), this.log);
+      reportRejection(this.handleMissing(rejected), this.log);
       return;
     }
     this.log.info(`server ${found.version} (${found.from}): ${found.command.join(' ')}`);
     const client = this.makeClient(found);
     this.client = client;
     this.connection.attach(transportOf(client));
-    client.onDidChangeState(({ newState }) => this.followed(client, newState));
+    client.onDidChangeState(({ newState }) => this.handleState(client, newState));
     try {
       await client.start();
-      this.ready(client, found);
+      this.handleStarted(client, found);
     } catch (error) {
       if (this.client !== client) return;
       this.client = undefined;
       this.connection.detach();
       this.log.error(`start: ${String(error)}`);
-      this.become({ status: 'stopped', reason: vscode.l10n.t('The server did not start: {0}', messageOf(error)) });
+      this.setState({ status: 'stopped', reason: vscode.l10n.t('The server did not start: {0}', messageOf(error)) });
     }
   }
 
-  private makeClient(found: Found): LanguageClient {
+  private makeClient(found: FoundServer): LanguageClient {
     const [command = 'pilotfish', ...args] = found.command;
-    const set = vscode.workspace.getConfiguration('pilotfish').get<Record<string, string>>('server.environment', {});
+    const environment = vscode.workspace
+      .getConfiguration('pilotfish')
+      .get<Record<string, string>>('server.environment', {});
     const serverOptions: ServerOptions = {
       command,
       args: args.includes('serve') ? [...args] : [...args, 'serve'],
-      options: { env: { ...process.env, ...set } },
+      options: { env: { ...process.env, ...environment } },
     };
-    // Asked at every start, also when the client starts the server again by itself: trust may have been given since.
+    // Evaluated at every start, including automatic restarts: trust or settings may have changed since the last start.
     const hello = (): Hello => ({
       protocolVersion: PROTOCOL_VERSION,
       client: {
@@ -160,7 +163,7 @@ export class Server implements vscode.Disposable {
         diff: true,
       },
       trusted: vscode.workspace.isTrusted,
-      settings: wireSettings() as NonNullable<Hello['settings']>,
+      settings: serverSettings() as NonNullable<Hello['settings']>,
     });
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: 'file' }, { scheme: 'untitled' }],
@@ -169,83 +172,83 @@ export class Server implements vscode.Disposable {
       middleware: this.middleware,
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue, handled: true }),
-        closed: () => this.closed(),
+        closed: () => this.handleClosed(),
       },
     };
     return new LanguageClient('pilotfish', 'Pilotfish', serverOptions, options);
   }
 
-  private ready(client: LanguageClient, found: Found | undefined): void {
+  private handleStarted(client: LanguageClient, found: FoundServer | undefined): void {
     const hello = client.initializeResult?.capabilities.experimental?.pilotfish as HelloResult | undefined;
     if (!hello || hello.protocolVersion !== PROTOCOL_VERSION) {
       const reason = vscode.l10n.t(
-        'The server speaks another protocol ({0}); this extension needs {1}.',
+        'The server uses protocol version {0}; this extension needs version {1}.',
         hello?.protocolVersion ?? '?',
         PROTOCOL_VERSION,
       );
-      this.become({ status: 'stopped', reason });
+      this.setState({ status: 'stopped', reason });
       void this.stop();
       return;
     }
-    this.become({ status: 'ready', version: hello.version || (found?.version ?? '') });
+    this.setState({ status: 'ready', version: hello.version || (found?.version ?? '') });
   }
 
-  /** The client starts again by itself after `closed`; this is how we hear of it. */
-  private followed(client: LanguageClient, state: State): void {
+  /** The language client restarts the server by itself after `handleClosed`; this detects that it is running again. */
+  private handleState(client: LanguageClient, state: State): void {
     if (this.client !== client) return;
-    if (state === State.Running && this.state.status === 'restarting') this.ready(client, undefined);
+    if (state === State.Running && this.state.status === 'restarting') this.handleStarted(client, undefined);
   }
 
-  private async closed(): Promise<CloseHandlerResult> {
+  private async handleClosed(): Promise<CloseHandlerResult> {
     if (this.stopping || !this.client) return { action: CloseAction.DoNotRestart, handled: true };
-    this.fell.fire();
-    const wait = this.backOff.fell(Date.now());
-    this.log.error(`the server ended by itself, ${this.backOff.count} times lately`);
+    this.crashed.fire();
+    const wait = this.backoff.recordCrash(Date.now());
+    this.log.error(`the server ended unexpectedly (${this.backoff.count} recent crashes)`);
     if (wait === undefined) {
       this.client = undefined;
       this.connection.detach();
-      this.become({
+      this.setState({
         status: 'stopped',
-        reason: vscode.l10n.t('The server stopped {0} times in a row.', this.backOff.count),
+        reason: vscode.l10n.t('The server stopped {0} times in a row.', this.backoff.count),
       });
       return { action: CloseAction.DoNotRestart, handled: true };
     }
-    this.become({ status: 'restarting', inMs: wait });
+    this.setState({ status: 'restarting', inMs: wait });
     await new Promise<void>((resolve) => {
-      this.hurry = resolve;
+      this.skipWait = resolve;
       setTimeout(resolve, wait);
     });
-    this.hurry = undefined;
+    this.skipWait = undefined;
     return { action: CloseAction.Restart, handled: true };
   }
 
-  private async missing(passedOver: readonly string[]): Promise<void> {
+  private async handleMissing(rejected: readonly string[]): Promise<void> {
     const canInstall = (await bundledWheel(this.context.extensionPath)) !== undefined;
-    const reason = [vscode.l10n.t('No Pilotfish server found.'), ...passedOver].join(' ');
-    this.become({ status: 'missing', reason, canInstall });
-    if (!canInstall || this.context.globalState.get(ASKED)) return;
-    await this.context.globalState.update(ASKED, true);
+    const reason = [vscode.l10n.t('No Pilotfish server found.'), ...rejected].join(' ');
+    this.setState({ status: 'missing', reason, canInstall });
+    if (!canInstall || this.context.globalState.get(INSTALL_OFFERED)) return;
+    await this.context.globalState.update(INSTALL_OFFERED, true);
     const yes = vscode.l10n.t('Install');
-    const question = vscode.l10n.t('Pilotfish needs its server. Install it into a Python environment of its own?');
+    const question = vscode.l10n.t('Pilotfish needs its server. Install it in a separate Python environment?');
     if ((await vscode.window.showInformationMessage(question, yes)) === yes) await this.install();
   }
 
-  private async offerLog(message: string): Promise<void> {
+  private async showError(message: string): Promise<void> {
     const show = vscode.l10n.t('Show Log');
     if ((await vscode.window.showErrorMessage(message, show)) === show) this.log.show();
   }
 
-  private become(state: ServerState): void {
+  private setState(state: ServerState): void {
     this.state = state;
     this.changed.fire(state);
   }
 }
 
-const ASKED = 'pilotfish.askedToInstall';
+const INSTALL_OFFERED = 'pilotfish.askedToInstall';
 
 function transportOf(client: LanguageClient): Transport {
   return {
-    // A third argument that is undefined would be taken for a second parameter.
+    // The language client would send an undefined third argument as a second parameter.
     sendRequest: (method, params, token) =>
       token ? client.sendRequest(method, params, token) : client.sendRequest(method, params),
     sendNotification: (method, params) => client.sendNotification(method, params),

@@ -1,10 +1,13 @@
-/** What the user has set in the editor, in the wire's shape. What is left at its default is not sent: the user's
- * `config.toml` and environment hold there. */
+/**
+ * Converts VS Code settings to the settings of the protocol.
+ *
+ * Settings at their default are not sent, so that the user's `config.toml` and environment apply.
+ */
 
 import * as vscode from 'vscode';
 import type { Settings } from '../protocol.gen.ts';
 
-/** Settings whose names and values are the same on the wire. */
+/** Settings whose names and values are the same in the protocol. */
 const SAME_NAMES = [
   'model',
   'fallbackModel',
@@ -27,19 +30,19 @@ const SAME_NAMES = [
   'network',
 ] as const satisfies readonly (keyof Settings)[];
 
-/** Every setting the server may hear of; null: not set here. */
-export function wireSettings(): Record<string, unknown> {
+/** All settings for the server; null for those that the user has not set. */
+export function serverSettings(): Record<string, unknown> {
   const configuration = vscode.workspace.getConfiguration('pilotfish');
   const settings: Record<string, unknown> = {};
-  for (const name of SAME_NAMES) settings[name] = chosen(configuration, name) ?? null;
-  const tokens = chosen(configuration, 'budget.tokens');
-  const cost = chosen(configuration, 'budget.cost');
+  for (const name of SAME_NAMES) settings[name] = userValue(configuration, name) ?? null;
+  const tokens = userValue(configuration, 'budget.tokens');
+  const cost = userValue(configuration, 'budget.cost');
   settings.budget = tokens === undefined && cost === undefined ? null : { tokens: tokens ?? null, cost: cost ?? null };
   return settings;
 }
 
-/** A value somebody chose, where this setting may be chosen; VS Code has already left out what a workspace may not set. */
-function chosen(configuration: vscode.WorkspaceConfiguration, name: string): unknown {
+/** The value that the user or workspace has set. VS Code ignores workspace values of machine-scoped settings. */
+function userValue(configuration: vscode.WorkspaceConfiguration, name: string): unknown {
   const found = configuration.inspect(name);
   const set =
     found?.globalValue !== undefined ||

@@ -1,81 +1,84 @@
-/** What can be done with a session as a whole: find, open, rename, copy, export, delete. */
+/** Commands for whole sessions: search, open, rename, copy, export, delete. */
 
 import * as vscode from 'vscode';
-import { watched } from '../errors.ts';
+import { ago } from '../../webview/common/format.ts';
+import { reportRejection } from '../errors.ts';
 import type { Session } from '../protocol.gen.ts';
-import type { Rooms } from '../services.ts';
-import { agoWords } from './sessionTree.ts';
+import type { Services } from '../services.ts';
 
-export async function openSession({ chat, view }: Rooms, sessionId: string): Promise<void> {
+export async function openSession({ chat, view }: Services, sessionId: string): Promise<void> {
   await chat.open(sessionId);
   await view.reveal(true);
 }
 
-export async function search(rooms: Rooms): Promise<void> {
+export async function searchSessions(services: Services): Promise<void> {
   const picker = vscode.window.createQuickPick<vscode.QuickPickItem & { session: Session }>();
   picker.title = vscode.l10n.t('Sessions');
-  picker.placeholder = vscode.l10n.t('Search titles and texts');
+  picker.placeholder = vscode.l10n.t('Search titles and messages');
   picker.matchOnDescription = true;
   const item = (session: Session) => ({
     label: session.title || vscode.l10n.t('Untitled'),
-    description: agoWords(session.updatedAt),
+    description: ago(session.updatedAt, Date.now()),
     session,
     alwaysShow: true,
   });
-  picker.items = rooms.sessions.all.map(item);
-  let asked = 0;
-  const look = async (query: string) => {
-    asked += 1;
-    const mine = asked;
+  picker.items = services.sessions.all.map(item);
+  let searchCount = 0;
+  const search = async (query: string) => {
+    searchCount += 1;
+    const ownCount = searchCount;
     picker.busy = true;
-    const found = await rooms.sessions.search(query).catch(() => []);
-    if (mine !== asked) return;
+    const found = await services.sessions.search(query).catch(() => []);
+    if (ownCount !== searchCount) return;
     picker.busy = false;
     picker.items = found.map(item);
   };
-  picker.onDidChangeValue(look);
-  // No list has come yet; one that has stays as it is under the user's hand.
-  if (picker.items.length === 0) watched(look(''), rooms.log);
+  picker.onDidChangeValue(search);
+  // Search at once only if no sessions are loaded yet: a list that is already shown must not change under the pointer.
+  if (picker.items.length === 0) reportRejection(search(''), services.log);
   picker.onDidAccept(() => {
     const session = picker.selectedItems[0]?.session;
     picker.hide();
-    if (session) watched(openSession(rooms, session.id), rooms.log);
+    if (session) reportRejection(openSession(services, session.id), services.log);
   });
   picker.onDidHide(() => picker.dispose());
   picker.show();
 }
 
-export async function rename({ chat, connection }: Rooms, session: Session | null): Promise<void> {
+export async function renameSession({ chat, connection }: Services, session: Session | null): Promise<void> {
   if (!session) return;
   const title = await vscode.window.showInputBox({
     title: vscode.l10n.t('Rename session'),
     value: session.title,
-    validateInput: (text) => (text.trim() === '' ? vscode.l10n.t('A session needs a name.') : undefined),
+    validateInput: (text) => (text.trim() === '' ? vscode.l10n.t('Enter a name for the session.') : undefined),
   });
   if (title === undefined) return;
-  chat.noted((await connection.request('pilotfish/session/rename', { sessionId: session.id, title })).session);
+  chat.updateSession((await connection.request('pilotfish/session/rename', { sessionId: session.id, title })).session);
 }
 
-export async function remove({ chat, connection, drafts, sessions }: Rooms, session: Session | null): Promise<void> {
+export async function deleteSession(
+  { chat, connection, drafts, sessions }: Services,
+  session: Session | null,
+): Promise<void> {
   if (!session) return;
   const yes = vscode.l10n.t('Delete');
   const question = vscode.l10n.t('Delete "{0}"?', session.title || vscode.l10n.t('Untitled'));
-  const detail = vscode.l10n.t('The conversation is deleted for good. Files it changed stay as they are.');
+  const detail = vscode.l10n.t('The conversation will be permanently deleted. Files that it changed are not affected.');
   if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, yes)) !== yes) return;
   await connection.request('pilotfish/session/delete', { sessionId: session.id });
-  drafts.forget(session.id);
+  drafts.delete(session.id);
   if (session.id === chat.session?.id) await chat.open(null);
   await sessions.load();
 }
 
-export async function fork({ chat, connection, view }: Rooms, session: Session | null): Promise<void> {
+export async function copySession({ chat, connection, view }: Services, session: Session | null): Promise<void> {
   if (!session) return;
   const { session: copy } = await connection.request('pilotfish/session/fork', { sessionId: session.id });
   await chat.open(copy.id);
   await view.reveal(true);
 }
 
-export async function exported({ connection, proposals }: Rooms, session: Session | null): Promise<void> {
+export async function exportSession({ connection, proposals }: Services, session: Session | null): Promise<void> {
   if (!session) return;
   const picked = await vscode.window.showQuickPick(
     [

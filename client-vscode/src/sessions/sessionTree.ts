@@ -1,6 +1,7 @@
-/** The sessions of this workspace as a native tree: search, keyboard and screen reader come with it. */
+/** The tree view with the sessions of this workspace. */
 
 import * as vscode from 'vscode';
+import { ago } from '../../webview/common/format.ts';
 import type { Approvals } from '../approvals/approvals.ts';
 import type { Drafts } from '../chat/drafts.ts';
 import { messageOf } from '../errors.ts';
@@ -8,18 +9,20 @@ import type { Session } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
 
 export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
-const PAGE = 100;
+const PAGE_SIZE = 100;
+const MAX_SEARCH_RESULTS = 50;
+const RELOAD_DELAY_MS = 100;
 
 type Group = 'waiting' | 'running' | 'today' | 'week' | 'earlier';
 type Node = { group: Group; sessions: readonly Session[] } | Session;
 
-export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposable {
+export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
   private sessions: readonly Session[] = [];
   private timer: NodeJS.Timeout | undefined;
   private readonly changed = new vscode.EventEmitter<undefined>();
-  private readonly listed = new vscode.EventEmitter<readonly Session[]>();
+  private readonly loaded = new vscode.EventEmitter<readonly Session[]>();
   readonly onDidChangeTreeData = this.changed.event;
-  readonly onDidList = this.listed.event;
+  readonly onDidLoad = this.loaded.event;
   private readonly trees: vscode.TreeView<Node>[];
   private readonly subscriptions: vscode.Disposable[];
 
@@ -32,11 +35,11 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     this.trees = SESSIONS_VIEWS.map((id) =>
       vscode.window.createTreeView(id, { treeDataProvider: this, showCollapseAll: false }),
     );
-    this.subscriptions = [approvals.onDidChange(() => this.show()), ...this.trees];
+    this.subscriptions = [approvals.onDidChange(() => this.render()), ...this.trees];
     connection.on('pilotfish/session/update', ({ update, sessionId }) => {
-      if (update.kind === 'session_info') this.noted(update.session);
-      else if (update.kind === 'turn_started') this.busy(sessionId, true);
-      else if (update.kind === 'turn_ended') this.busy(sessionId, false);
+      if (update.kind === 'session_info') this.upsert(update.session);
+      else if (update.kind === 'turn_started') this.setBusy(sessionId, true);
+      else if (update.kind === 'turn_ended') this.setBusy(sessionId, false);
     });
   }
 
@@ -48,42 +51,42 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
     return this.sessions.find((session) => session.id === id);
   }
 
-  /** Soon, and once for many reasons. */
-  refresh(): void {
+  /** Loads the list after a short delay; several calls cause one load. */
+  reloadSoon(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
       this.load().catch((error) => this.log.warn(`sessions: ${messageOf(error)}`));
-    }, 100);
+    }, RELOAD_DELAY_MS);
   }
 
   async load(): Promise<void> {
     if (!this.connection.connected) return;
     const folder = workspaceFolder();
     const { sessions } = await this.connection.request('pilotfish/session/list', {
-      limit: PAGE,
+      limit: PAGE_SIZE,
       ...(folder && { workspaceFolder: folder }),
     });
     this.sessions = sessions;
-    this.listed.fire(sessions);
-    this.show();
+    this.loaded.fire(sessions);
+    this.render();
   }
 
-  /** Titles and texts, on the server. */
+  /** Searches titles and messages on the server. */
   async search(query: string): Promise<readonly Session[]> {
     const folder = workspaceFolder();
     const { sessions } = await this.connection.request('pilotfish/session/list', {
       query,
-      limit: 50,
+      limit: MAX_SEARCH_RESULTS,
       ...(folder && { workspaceFolder: folder }),
     });
     return sessions;
   }
 
-  /** A session as it is now, new or changed. */
-  noted(session: Session): void {
+  /** Adds a session, or replaces it if it is already listed. */
+  upsert(session: Session): void {
     const others = this.sessions.filter((one) => one.id !== session.id);
     this.sessions = [session, ...others].sort((a, b) => b.updatedAt.localeCompare(a.updatedAt));
-    this.show();
+    this.render();
   }
 
   dispose(): void {
@@ -98,16 +101,16 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
 
   getTreeItem(node: Node): vscode.TreeItem {
     if ('group' in node) {
-      const item = new vscode.TreeItem(groupWords(node.group), vscode.TreeItemCollapsibleState.Expanded);
+      const item = new vscode.TreeItem(groupTitle(node.group), vscode.TreeItemCollapsibleState.Expanded);
       item.id = `group.${node.group}`;
       return item;
     }
-    const waiting = this.waiting(node.id);
+    const waiting = this.pendingApprovals(node.id);
     const item = new vscode.TreeItem(node.title || vscode.l10n.t('Untitled'));
     item.id = node.id;
     item.contextValue = 'session';
-    const age = waiting > 0 ? approvalWords(waiting) : agoWords(node.updatedAt);
-    item.description = this.drafts.has(node.id) ? `${age} · ${vscode.l10n.t('draft')}` : age;
+    const detail = waiting > 0 ? approvalCount(waiting) : ago(node.updatedAt, Date.now());
+    item.description = this.drafts.has(node.id) ? `${detail} · ${vscode.l10n.t('draft')}` : detail;
     item.tooltip = `${node.title}\n${new Date(node.updatedAt).toLocaleString()}\n${node.model}`;
     item.iconPath = new vscode.ThemeIcon(waiting > 0 ? 'question' : node.busy ? 'loading~spin' : 'comment');
     item.command = { command: 'pilotfish.sessions.open', title: vscode.l10n.t('Open'), arguments: [node] };
@@ -116,39 +119,39 @@ export class Sessions implements vscode.TreeDataProvider<Node>, vscode.Disposabl
   }
 
   private groups(): Node[] {
-    const by: Record<Group, Session[]> = { waiting: [], running: [], today: [], week: [], earlier: [] };
-    for (const session of this.sessions) by[this.groupOf(session)].push(session);
-    return (Object.keys(by) as Group[])
-      .filter((group) => by[group].length > 0)
-      .map((group) => ({ group, sessions: by[group] }));
+    const groups: Record<Group, Session[]> = { waiting: [], running: [], today: [], week: [], earlier: [] };
+    for (const session of this.sessions) groups[this.groupOf(session)].push(session);
+    return (Object.keys(groups) as Group[])
+      .filter((group) => groups[group].length > 0)
+      .map((group) => ({ group, sessions: groups[group] }));
   }
 
   private groupOf(session: Session): Group {
-    if (this.waiting(session.id) > 0) return 'waiting';
+    if (this.pendingApprovals(session.id) > 0) return 'waiting';
     if (session.busy) return 'running';
     const age = Date.now() - Date.parse(session.updatedAt);
     const day = 24 * 3600 * 1000;
     return age < day ? 'today' : age < 7 * day ? 'week' : 'earlier';
   }
 
-  private waiting(sessionId: string): number {
-    return this.approvals.open.filter((request) => request.sessionId === sessionId).length;
+  private pendingApprovals(sessionId: string): number {
+    return this.approvals.pending.filter((request) => request.sessionId === sessionId).length;
   }
 
-  private busy(sessionId: string, busy: boolean): void {
+  private setBusy(sessionId: string, busy: boolean): void {
     if (!this.find(sessionId)) {
-      this.refresh();
+      this.reloadSoon();
       return;
     }
     const now = new Date().toISOString();
     this.sessions = this.sessions.map((one) => (one.id === sessionId ? { ...one, busy, updatedAt: now } : one));
-    this.show();
+    this.render();
   }
 
-  /** The tree as it is now. */
-  show(): void {
-    const open = this.approvals.open.length;
-    for (const tree of this.trees) tree.description = open > 0 ? vscode.l10n.t('{0} waiting', open) : '';
+  /** Renders the tree again. */
+  render(): void {
+    const waiting = this.approvals.pending.length;
+    for (const tree of this.trees) tree.description = waiting > 0 ? vscode.l10n.t('{0} waiting', waiting) : '';
     this.changed.fire(undefined);
   }
 }
@@ -157,7 +160,7 @@ export function workspaceFolder(): string | undefined {
   return vscode.workspace.workspaceFolders?.[0]?.uri.toString();
 }
 
-function groupWords(group: Group): string {
+function groupTitle(group: Group): string {
   switch (group) {
     case 'waiting':
       return vscode.l10n.t('Waiting for you');
@@ -174,14 +177,6 @@ function groupWords(group: Group): string {
   }
 }
 
-function approvalWords(n: number): string {
+function approvalCount(n: number): string {
   return n === 1 ? vscode.l10n.t('1 approval') : vscode.l10n.t('{0} approvals', n);
-}
-
-export function agoWords(iso: string): string {
-  const minutes = Math.floor((Date.now() - Date.parse(iso)) / 60_000);
-  if (minutes < 1) return vscode.l10n.t('now');
-  if (minutes < 60) return vscode.l10n.t('{0}m', minutes);
-  if (minutes < 60 * 24) return vscode.l10n.t('{0}h', Math.floor(minutes / 60));
-  return vscode.l10n.t('{0}d', Math.floor(minutes / 60 / 24));
 }

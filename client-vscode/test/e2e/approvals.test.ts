@@ -198,7 +198,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await page.keyboard.press('End');
     await page.keyboard.type('  # mine');
     await page.locator('.monaco-diff-editor .editor.modified .view-line', { hasText: '# mine' }).waitFor();
-    await workbench.chat.getByText('You changed it in the editor.').waitFor();
+    await workbench.chat.getByText('You changed this in the diff editor.').waitFor();
     await workbench.shot('25-amend');
     await workbench.button('Allow with my changes').click();
     await workbench.ended(7);
@@ -217,7 +217,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.button('More ways to allow').click();
     await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
     await workbench.chat.locator('.rule-words', { hasText: 'exactly touch one.txt, in this workspace' }).waitFor();
-    await workbench.chat.locator('.rule-examples', { hasText: 'Not: touch one.txt --verbose' }).waitFor();
+    await workbench.chat.locator('.rule-examples', { hasText: 'Does not match: touch one.txt --verbose' }).waitFor();
     assert.doesNotMatch(await world.config(), /touch one/);
     await workbench.shot('27-rule');
     await workbench.button('Save rule and allow').click();
@@ -244,7 +244,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.ended(9);
     assert.equal(await workbench.badge.filter({ visible: true }).count(), 0);
     await workbench.chat
-      .getByText(/by rule 1/)
+      .getByText(/1 by rule/)
       .last()
       .waitFor();
   });
@@ -271,7 +271,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.button('More ways to allow').click();
     await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
     await workbench.chat.getByLabel('Rule').fill('touch *');
-    await workbench.chat.getByLabel('Where').selectOption('session');
+    await workbench.chat.getByLabel('Scope').selectOption('session');
     await workbench.button('Save rule and allow').click();
     await workbench.ended(11);
     await workbench.ask('Touch three');

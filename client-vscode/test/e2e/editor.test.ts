@@ -196,7 +196,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await chat.getByText('The last words').waitFor();
     await workbench.prompt.fill('In French');
     await workbench.prompt.press('Control+Enter');
-    await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await chat.locator('.queue li', { hasText: 'Delivered at the next step' }).waitFor();
     await provider.release();
     await chat.getByText('And now in French.').waitFor();
     await chat.locator('.queue').waitFor({ state: 'detached' });
@@ -215,7 +215,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await chat.locator('.working').waitFor();
     await workbench.prompt.fill('Into French');
     await workbench.prompt.press('Control+Enter');
-    await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await chat.locator('.queue li', { hasText: 'Delivered at the next step' }).waitFor();
     await provider.release();
     await chat.getByText('une petite boutique').waitFor();
     await chat.locator('.steer', { hasText: 'Into French' }).filter({ hasText: 'Read' }).waitFor();
@@ -282,10 +282,10 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await provider.script({ error: 'authentication' }, { text: 'With the right key.' });
     await workbench.ask('Try it');
     const box = chat.locator('.notice.boxed');
-    await box.getByText('Provider rejected the key.').waitFor();
+    await box.getByText('The provider rejected the API key.').waitFor();
     await workbench.shot('41-failed');
-    await box.getByRole('button', { name: 'Update key' }).click();
-    await page.locator('.quick-input-widget', { hasText: 'Key for 127.0.0.1' }).waitFor();
+    await box.getByRole('button', { name: 'Update API key' }).click();
+    await page.locator('.quick-input-widget', { hasText: 'API key for 127.0.0.1' }).waitFor();
     await page.keyboard.press('Escape');
     await box.getByRole('button', { name: 'Retry' }).click();
     await chat.getByText('With the right key.').waitFor();

@@ -124,7 +124,7 @@ story('a first user', {}, (step) => {
     await workbench.ask('Two files that are not open');
     for (const name of ['token_store.py', 'fresh.py']) {
       const title = workbench.chat.locator('.card-title', { hasText: name });
-      const card = workbench.chat.locator('.card.approval[data-hears]').filter({ has: title });
+      const card = workbench.chat.locator('.card.approval[data-accepts-input]').filter({ has: title });
       await card.waitFor();
       assert.deepEqual(await workbench.tabs(), before);
       await card.getByRole('button', { name: 'Allow', exact: true }).click();

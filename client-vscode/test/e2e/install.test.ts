@@ -43,7 +43,7 @@ story('no server yet', { settings, env }, (step) => {
       await writePython(bin, { version: '3.8' });
       await install(workbench, 'Python 3.8 is too old. Pilotfish needs Python 3.11 or newer.');
       await writePython(bin, { version: '3.12', fails: 'NewConnectionError: no route to host' });
-      await install(workbench, "Can't reach the Python package index. Check the network or proxy, then try again.");
+      await install(workbench, 'Cannot reach the Python package index. Check the network or proxy and try again.');
       await workbench.shot('52-no-network');
       const errors = workbench.toasts.filter({ has: workbench.page.locator('.codicon-error') });
       assert.equal(await errors.count(), 0, 'what the chat says, no toast repeats');

@@ -20,7 +20,9 @@ story('a folder that is not trusted', { settings, trust: true }, (step) => {
     await workbench.open(folder);
     await workbench.openFile('auth.py');
     await workbench.showChat();
-    await workbench.chat.getByText('Restricted Mode: Pilotfish reads; it changes and runs nothing.').waitFor();
+    await workbench.chat
+      .getByText('Restricted Mode: Pilotfish can read files but cannot change or run anything.')
+      .waitFor();
     await workbench.shot('60-restricted');
   });
 

@@ -189,7 +189,7 @@ bareView('access', (bare) => {
         .map((node) => `${node.role?.value} ${node.name?.value}`);
       assert.ok(landmarks.includes('region Prompt'), name);
       assert.ok(landmarks.includes('main Session') || landmarks.includes('main Start'), name);
-      if (name === 'statuses') assert.ok(landmarks.includes('region Questions, plan and queue'));
+      if (name === 'statuses') assert.ok(landmarks.includes('region Approvals, plan and queue'));
       // A section without a name is no region at all, and would pass unseen.
       assert.equal(await page.locator('section:not([aria-label])').count(), 0, name);
     }

@@ -111,9 +111,9 @@ bareView('cards', (bare) => {
     await button('More ways to allow').click();
     await page.getByRole('menuitem', { name: /Always…/ }).click();
     await page.locator('.rule-words', { hasText: 'exactly npm test && npm run lint, in this workspace' }).waitFor();
-    await page.locator('.rule-examples', { hasText: 'Not: npm test && npm run lint --verbose' }).waitFor();
+    await page.locator('.rule-examples', { hasText: 'Does not match: npm test && npm run lint --verbose' }).waitFor();
     await page.getByLabel('Rule').fill('npm test *');
-    await page.getByLabel('Where').selectOption('session');
+    await page.getByLabel('Scope').selectOption('session');
     assert.deepEqual(await posted(page, 'answer'), []);
     await button('Save rule and allow').click();
     assert.deepEqual(await posted(page, 'allowByRule'), [
@@ -153,7 +153,7 @@ bareView('cards', (bare) => {
     await bare.open(COMMAND);
     await bare.card();
     await button('Deny…').click();
-    await page.getByText('Never allow keeps a rule: Never npm test').waitFor();
+    await page.getByText('“Never allow” saves a rule: Never npm test').waitFor();
     await page.keyboard.type('Run only one test.');
     await button('Never allow').click();
     assert.deepEqual(await posted(page, 'answer'), [
@@ -252,7 +252,7 @@ bareView('cards', (bare) => {
   test('the session of another question is one press away', async () => {
     const { page } = bare;
     await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 'other' })]);
-    await page.getByText('1 approval waits in another session').waitFor();
+    await page.getByText('1 approval waiting in another session').waitFor();
     await page.locator('.dock').getByRole('button', { name: 'Show' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'otherWaiting' }]);
   });
@@ -284,7 +284,7 @@ bareView('cards', (bare) => {
     await bare.open(SCENES.group ?? []);
     const rows = page.locator('.dock-list .direction');
     await rows.first().getByText('Above').waitFor({ state: 'attached' });
-    assert.deepEqual(await rows.locator('.only-read').allTextContents(), ['Above: ', 'In sight: ']);
+    assert.deepEqual(await rows.locator('.only-read').allTextContents(), ['Above: ', 'Visible: ']);
   });
 
   test('the key for the next that waits goes round, and the host hears which card the focus is in', async () => {
@@ -308,10 +308,13 @@ bareView('cards', (bare) => {
     const { page } = bare;
     await bare.open(SCENES.command ?? []);
     await bare.card();
-    await page.locator('[data-approval="a2"][data-hears]').getByRole('button', { name: 'Allow', exact: true }).focus();
+    await page
+      .locator('[data-approval="a2"][data-accepts-input]')
+      .getByRole('button', { name: 'Allow', exact: true })
+      .focus();
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.activeElement?.matches('[data-approval="a1"]'));
-    await page.locator('[data-approval="a1"][data-hears]').getByRole('button', { name: 'Deny…' }).click();
+    await page.locator('[data-approval="a1"][data-accepts-input]').getByRole('button', { name: 'Deny…' }).click();
     await page.locator('.card textarea:focus').waitFor();
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.activeElement?.id === 'prompt');
@@ -396,7 +399,7 @@ bareView('cards', (bare) => {
     const { page } = bare;
     await bare.open([...WAITING, { type: 'amended', approvalId: 'a1', amended: true }]);
     await bare.card();
-    await page.getByText('You changed it in the editor.').waitFor();
+    await page.getByText('You changed this in the diff editor.').waitFor();
     assert.equal(await button('Allow').count(), 0);
     await button('Discard').click();
     assert.deepEqual(await posted(page, 'discardAmended'), [{ type: 'discardAmended', approvalId: 'a1' }]);

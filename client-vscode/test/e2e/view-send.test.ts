@@ -179,7 +179,7 @@ bareView('sending', (bare) => {
       (await posted(page, 'send')).map((sent) => sent.whenBusy),
       ['queue', 'steer'],
     );
-    await page.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await page.locator('.queue li', { hasText: 'Delivered at the next step' }).waitFor();
     await say(page, [updates([{ kind: 'turn_ended', stopReason: 'cancelled', usage: USAGE }], 2)]);
     assert.equal(await page.locator('.queue li').count(), 2);
     await page.locator('.queue li').first().getByRole('button', { name: 'Delete' }).click();
@@ -199,7 +199,7 @@ bareView('sending', (bare) => {
       (await posted(page, 'review'))[0]?.files.map(({ uri }) => uri),
       ['file:///home/ada/shop/a.ts'],
     );
-    await page.getByRole('button', { name: 'Undo the rest' }).click();
+    await page.getByRole('button', { name: 'Undo the other files' }).click();
     assert.equal((await posted(page, 'undo')).at(-1)?.rest, true);
   });
 
@@ -209,7 +209,7 @@ bareView('sending', (bare) => {
     await bare.open([...OPEN, updates([STARTED, changed('a.ts'), ENDED]), updates([second, ENDED], 4, 't2')]);
     await page.locator('.prompt').first().hover();
     await page.getByRole('button', { name: 'Edit and resend' }).first().click();
-    await page.getByText('Removes 1 later turn.').waitFor();
+    await page.getByText('Continues in a copy of this session without the later turn.').waitFor();
     await page.getByLabel('Edit prompt').fill('Hi there');
     await page.getByLabel('Edit prompt').press('Enter');
     await page.getByRole('button', { name: 'Undo file changes' }).click();
@@ -221,11 +221,11 @@ bareView('sending', (bare) => {
   });
 
   const failures: readonly [Failure['kind'], string, readonly string[]][] = [
-    ['authentication', 'Provider rejected the key.', ['Update key', 'Switch model', 'Retry']],
-    ['rate_limit', 'Rate limited. It can be tried again in 18s.', ['Retry now', 'Switch model']],
-    ['network', "Can't reach the provider. Your prompt is kept.", ['Retry', 'Settings']],
-    ['context', 'Conversation too long.', ['Summarise', 'New session', 'Switch model', 'Retry']],
-    ['credit', 'Provider reports no credit.', ['Switch model', 'Retry']],
+    ['authentication', 'The provider rejected the API key.', ['Update API key', 'Switch model', 'Retry']],
+    ['rate_limit', 'Rate limited. Try again in 18s.', ['Retry now', 'Switch model']],
+    ['network', 'Cannot reach the provider. Your prompt is saved.', ['Retry', 'Settings']],
+    ['context', 'The conversation is too long for the model.', ['Summarise', 'New session', 'Switch model', 'Retry']],
+    ['credit', 'The provider reports that your account has no credit.', ['Switch model', 'Retry']],
   ];
   test('a failure says in a few words what happened, and its remedies are buttons', async () => {
     const { page } = bare;
@@ -302,7 +302,7 @@ bareView('sending', (bare) => {
     };
     assert.deepEqual(
       [
-        await pressed({ kind: 'authentication' }, 'Update key'),
+        await pressed({ kind: 'authentication' }, 'Update API key'),
         await pressed({ kind: 'authentication' }, 'Retry'),
         await pressed({ kind: 'configuration' }, 'Settings'),
         await pressed({ kind: 'context' }, 'Summarise'),
@@ -379,7 +379,7 @@ bareView('sending', (bare) => {
     const model = { current: 'demo', label: 'Demo', available: true, demo: true };
     await bare.open([...OPEN, { type: 'model', model }, updates([STARTED, ENDED])]);
     const hint = page.locator('.composer-hint');
-    await hint.getByText('No model connected: a scripted demo answers.').waitFor();
+    await hint.getByText('No model is connected. A scripted demo is answering.').waitFor();
     await hint.getByRole('button', { name: 'Connect a model' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
     await say(page, [{ type: 'model', model: { ...model, current: 'ollama:qwen3', demo: false } }]);

@@ -61,6 +61,9 @@ export function loaded(
   return { type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT };
 }
 
+/** The context usage that the host sends for the session. */
+const CONTEXT: ToView = { type: 'context', context: { used: 62_000, window: 200_000 } };
+
 export const START: readonly ToView[] = [
   { type: 'hello', words: {}, mac: false, trusted: true },
   { type: 'server', server: { status: 'ready', version: '0.1.0' } },
@@ -401,6 +404,7 @@ export const SCENES: Record<string, readonly ToView[]> = {
     ...START,
     loaded(),
     updates(STATUSES),
+    CONTEXT,
     {
       type: 'queue',
       sessionId: 's1',
@@ -433,11 +437,12 @@ export const SCENES: Record<string, readonly ToView[]> = {
     { type: 'approval', request: COMMAND_APPROVAL, at: AT },
     { type: 'approval', request: EDIT_APPROVAL, at: AT },
   ],
-  done: [...START, loaded(), updates(DONE)],
+  done: [...START, loaded(), updates(DONE), CONTEXT],
   undone: [
     ...START,
     loaded(),
     updates(DONE),
+    CONTEXT,
     {
       type: 'undone',
       turnId: 't1',

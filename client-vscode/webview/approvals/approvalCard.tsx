@@ -1,28 +1,28 @@
-/** A question as a card. It never takes the focus, has no default, and ignores every press for its first moments. */
+/** The card of a pending approval. It never takes the focus by itself and ignores input for its first half second. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ApprovalOption, ApprovalRequest, OptionId } from '../../src/protocol.gen.ts';
 import { Button, Icon, Lines, memo, Path, Toolbar } from '../common/controls.tsx';
-import { diffOf } from '../common/diffLines.ts';
+import { previewDiff } from '../common/diffLines.ts';
 import { Diff } from '../common/diffView.tsx';
-import { leaveAnswered, scroller } from '../common/focus.ts';
-import { escaped, placeOf, questionTitle, sentence } from '../common/format.ts';
+import { focusNextCard, scroller } from '../common/focus.ts';
+import { escaped, questionTitle, sentence, workingDirectory } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import { allowByRule, answer, toggle } from '../state/actions.ts';
-import type { Pending } from '../state/state.ts';
+import type { PendingApproval } from '../state/state.ts';
 import { post } from '../state/store.ts';
 import { watchCard } from './cardVisibility.ts';
-import { Always } from './ruleEditor.tsx';
+import { RuleEditor } from './ruleEditor.tsx';
 
-/** A card that appears under someone's typing or pointer must not be answered by it, in ms. */
-const DEAF = 500;
-/** After this many single permissions for a tool the session rule is offered, once. */
+/** How long a new card ignores input, in ms, so that typing or clicking does not answer it by accident. */
+const INPUT_DELAY = 500;
+/** The card offers a session rule after this many similar calls were allowed once. */
 const OFFER_AFTER = 3;
 
 type Panel = 'none' | 'menu' | 'deny' | 'always' | 'change';
 
 interface Props {
-  pending: Pending;
+  pending: PendingApproval;
   folder: string | undefined;
   place: number;
   of: number;
@@ -36,23 +36,23 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
   const id = request.approvalId;
   const [panel, setPanel] = useState<Panel>('none');
   const card = useRef<HTMLElement>(null);
-  const [hears, setHears] = useState(false);
+  const [acceptsInput, setAcceptsInput] = useState(false);
   useEffect(() => watchCard(id, card.current), [id]);
   useEffect(() => {
-    const timer = setTimeout(() => setHears(true), DEAF);
+    const timer = setTimeout(() => setAcceptsInput(true), INPUT_DELAY);
     return () => clearTimeout(timer);
   }, [id]);
-  // What opens grows the card: its beginning stays in sight, though the chat follows its own end.
+  // An open panel makes the card taller: keep its top visible even while the chat follows the end.
   useLayoutEffect(() => {
     if (panel !== 'none' && card.current) scroller.showWhole(card.current);
   }, [panel]);
   const option = (name: OptionId) => request.options.find((one) => one.id === name);
-  const say = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) => {
-    leaveAnswered(card.current);
+  const respond = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) => {
+    focusNextCard(card.current);
     answer(id, optionId, more);
   };
-  const guarded = (event: Event) => {
-    if (hears) return;
+  const blockEarlyInput = (event: Event) => {
+    if (acceptsInput) return;
     event.preventDefault();
     event.stopPropagation();
   };
@@ -63,26 +63,26 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
       class="card approval"
       ref={card}
       data-approval={id}
-      data-hears={hears ? 'yes' : undefined}
-      data-waits={pending.answering ? undefined : 'yes'}
+      data-accepts-input={acceptsInput ? 'yes' : undefined}
+      data-pending={pending.answering ? undefined : 'yes'}
       tabIndex={-1}
       aria-label={l10n.t('Approval: {0}', questionTitle(request.call))}
-      onClickCapture={guarded}
-      onKeyDownCapture={guarded}
+      onClickCapture={blockEarlyInput}
+      onKeyDownCapture={blockEarlyInput}
     >
       <header class="card-head">
         <Icon name="question" />
         <h3 class="card-title" title={questionTitle(request.call)}>
           {questionTitle(request.call)}
         </h3>
-        <Total request={request} />
+        <LineCounts request={request} />
       </header>
       {request.reason && <p class="card-reason">{sentence(escaped(request.reason))}</p>}
       {panel === 'change' && request.preview.kind === 'command' ? (
         <ChangeCommand
           request={request}
           onBack={() => setPanel('none')}
-          onAllow={(args) => say('allow_once', { args })}
+          onAllow={(args) => respond('allow_once', { args })}
         />
       ) : (
         <PreviewBox request={request} folder={folder} diffOpen={diffOpen} />
@@ -96,18 +96,18 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
           {panel === 'deny' && (
             <Deny
               onBack={() => setPanel('none')}
-              onDeny={(optionId, feedback) => say(optionId, feedback ? { feedback } : {})}
+              onDeny={(optionId, feedback) => respond(optionId, feedback ? { feedback } : {})}
               never={option('reject_always')}
             />
           )}
           {panel === 'always' && always && (
-            <Always
+            <RuleEditor
               option={always}
               fault={pending.fault}
               onBack={() => setPanel('none')}
               onAllow={(rule) => {
-                if (!rule) return say('allow_always');
-                leaveAnswered(card.current);
+                if (!rule) return respond('allow_always');
+                focusNextCard(card.current);
                 allowByRule(id, rule);
               }}
             />
@@ -117,14 +117,14 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
               {allowedBefore === OFFER_AFTER && session && (
                 <p class="card-offer">
                   {l10n.t('Allowed {0} times.', allowedBefore)}{' '}
-                  <Button kind="link" onPress={() => say('allow_session')}>
+                  <Button kind="link" onPress={() => respond('allow_session')}>
                     {l10n.t('Allow for this session')}
                   </Button>
                 </p>
               )}
               {pending.amended && (
                 <p class="card-offer">
-                  {l10n.t('You changed it in the editor.')}{' '}
+                  {l10n.t('You changed this in the diff editor.')}{' '}
                   <Button kind="link" onPress={() => post({ type: 'discardAmended', approvalId: id })}>
                     {l10n.t('Discard')}
                   </Button>
@@ -137,7 +137,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
               )}
               <Toolbar className="card-buttons" label={l10n.t('Answer')}>
                 <span class="split">
-                  <Button kind="primary" onPress={() => say('allow_once')}>
+                  <Button kind="primary" onPress={() => respond('allow_once')}>
                     {pending.amended ? l10n.t('Allow with my changes') : l10n.t('Allow')}
                   </Button>
                   {(session || always) && (
@@ -171,12 +171,12 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                   label={l10n.t('More ways to allow')}
                   onEscape={() => setPanel('none')}
                 >
-                  <MenuItem label={l10n.t('Once')} onPress={() => say('allow_once')} />
+                  <MenuItem label={l10n.t('Once')} onPress={() => respond('allow_once')} />
                   {session && (
                     <MenuItem
                       label={l10n.t('For this session')}
                       detail={session.rule}
-                      onPress={() => say('allow_session')}
+                      onPress={() => respond('allow_session')}
                     />
                   )}
                   {always && (
@@ -207,9 +207,9 @@ function MenuItem({ label, detail, onPress }: { label: string; detail?: string |
   );
 }
 
-function Total({ request }: { request: ApprovalRequest }) {
+function LineCounts({ request }: { request: ApprovalRequest }) {
   if (request.preview.kind !== 'diff') return null;
-  const diffs = request.preview.files.map(diffOf);
+  const diffs = request.preview.files.map(previewDiff);
   return (
     <Lines
       added={diffs.reduce((sum, diff) => sum + diff.added, 0)}
@@ -228,7 +228,7 @@ function PreviewBox({
   diffOpen: boolean;
 }) {
   const { preview } = request;
-  const place = preview.kind === 'command' ? placeOf(preview.cwd, folder) : undefined;
+  const directory = preview.kind === 'command' ? workingDirectory(preview.cwd, folder) : undefined;
   switch (preview.kind) {
     case 'diff':
       return (
@@ -236,9 +236,9 @@ function PreviewBox({
           {preview.files.map((file, index) => (
             <div class="preview-file" key={file.uri}>
               {preview.files.length > 1 && <Path uri={file.uri} folder={folder} />}
-              {file.after === null && <p class="note">{l10n.t('The file would be deleted.')}</p>}
+              {file.after === null && <p class="note">{l10n.t('This deletes the file.')}</p>}
               <Diff
-                lines={diffOf(file).lines}
+                lines={previewDiff(file).lines}
                 open={diffOpen}
                 onOpen={(open) => toggle(`${request.approvalId}/diff`, open)}
                 onEditor={() => post({ type: 'openDiff', approvalId: request.approvalId, file: index })}
@@ -260,7 +260,7 @@ function PreviewBox({
               ))}
             </ol>
           )}
-          {place !== undefined && <p class="meta">{l10n.t('in {0}', place)}</p>}
+          {directory !== undefined && <p class="meta">{l10n.t('in {0}', directory)}</p>}
         </div>
       );
     case 'text':
@@ -279,8 +279,8 @@ interface DenyProps {
 function Deny({ onBack, onDeny, never }: DenyProps) {
   const box = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => box.current?.focus(), []);
-  const words = () => box.current?.value.trim() ?? '';
-  const deny = () => onDeny('reject', words());
+  const feedback = () => box.current?.value.trim() ?? '';
+  const deny = () => onDeny('reject', feedback());
   return (
     <div class="card-panel">
       <textarea
@@ -302,12 +302,12 @@ function Deny({ onBack, onDeny, never }: DenyProps) {
         <Button kind="primary" onPress={deny}>
           {l10n.t('Deny')}
         </Button>
-        {never && <Button onPress={() => onDeny('reject_always', words())}>{l10n.t('Never allow')}</Button>}
+        {never && <Button onPress={() => onDeny('reject_always', feedback())}>{l10n.t('Never allow')}</Button>}
         <Button kind="link" onPress={onBack}>
           {l10n.t('Back')}
         </Button>
       </div>
-      {never?.rule && <p class="note">{l10n.t('Never allow keeps a rule: {0}', escaped(never.rule))}</p>}
+      {never?.rule && <p class="note">{l10n.t('“Never allow” saves a rule: {0}', escaped(never.rule))}</p>}
     </div>
   );
 }
@@ -346,7 +346,7 @@ function ChangeCommand({ request, onBack, onAllow }: ChangeProps) {
   );
 }
 
-/** Escape leaves a panel of a card, and nothing around it. */
+/** Escape closes the panel of a card and nothing else. */
 export function goBack(event: KeyboardEvent, onBack: () => void): void {
   if (event.key !== 'Escape' || isComposing(event)) return;
   event.stopPropagation();

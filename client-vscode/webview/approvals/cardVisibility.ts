@@ -1,69 +1,76 @@
-/** Which cards are in sight, and where the others are: the host raises a notification only for those, and the dock
- * says which way they lie. */
+/**
+ * Tracks which approval cards are visible.
+ *
+ * The host shows notifications only for approvals whose card is not visible, and the dock shows in which direction
+ * they are.
+ */
 
 import { dispatch, post } from '../state/store.ts';
 
-/** This part of a card is enough to know it by, or of the view, for a card that is larger. */
-const ENOUGH = 0.3;
+/** A card counts as visible if this part of it is visible, or if it fills this part of the view. */
+const MIN_VISIBLE = 0.3;
 const STEPS = Array.from({ length: 21 }, (_, step) => step / 20);
 
-type Sight = 'seen' | 'above' | 'below';
+type CardPosition = 'visible' | 'above' | 'below';
 
-const sights = new Map<string, Sight>();
+const positions = new Map<string, CardPosition>();
 const cards = new Map<Element, string>();
 let observer: IntersectionObserver | undefined;
-let told = JSON.stringify([null, [], []]);
-let toldAbove = '';
+let lastReport = JSON.stringify([null, [], []]);
+let lastAbove = '';
 
-/** Watches a card until the returned function is called. */
+/** Observes a card until the returned function is called. */
 export function watchCard(id: string, node: Element | null): (() => void) | undefined {
   if (!node) return undefined;
-  observer ??= new IntersectionObserver(note, { threshold: STEPS });
+  observer ??= new IntersectionObserver(handleIntersections, { threshold: STEPS });
   cards.set(node, id);
   observer.observe(node);
   return () => {
     observer?.unobserve(node);
     cards.delete(node);
-    sights.delete(id);
-    tellVisible();
+    positions.delete(id);
+    reportVisibleCards();
   };
 }
 
-export function tellVisible(): void {
-  const are = (sight: Sight) => [...sights].flatMap(([id, is]) => (is === sight ? [id] : [])).sort();
-  const visible = document.visibilityState === 'visible' ? are('seen') : [];
-  const above = are('above');
-  const others = [...sights.keys()].filter((id) => !visible.includes(id)).sort();
+/** Sends the visible, hidden and focused cards to the host and the reducer if they changed. */
+export function reportVisibleCards(): void {
+  const cardsAt = (wanted: CardPosition) =>
+    [...positions].flatMap(([id, position]) => (position === wanted ? [id] : [])).sort();
+  const visible = document.visibilityState === 'visible' ? cardsAt('visible') : [];
+  const above = cardsAt('above');
+  const others = [...positions.keys()].filter((id) => !visible.includes(id)).sort();
   const focused = focusedCard();
-  const key = JSON.stringify([focused, visible, others]);
-  if (key === told && above.join() === toldAbove) return;
-  toldAbove = above.join();
-  dispatch({ type: 'sawCards', approvalIds: visible, above });
-  if (key === told) return;
-  told = key;
+  const report = JSON.stringify([focused, visible, others]);
+  if (report === lastReport && above.join() === lastAbove) return;
+  lastAbove = above.join();
+  dispatch({ type: 'cardsMoved', visible, above });
+  if (report === lastReport) return;
+  lastReport = report;
   post({ type: 'visibleCards', approvalIds: visible, others, focused });
 }
 
-/** The card the user is in: what a key answers. */
+/** The card that contains the focus; keyboard shortcuts answer it. */
 function focusedCard(): string | null {
   const card = document.hasFocus() ? document.activeElement?.closest<HTMLElement>('[data-approval]') : null;
   return card?.dataset.approval ?? null;
 }
 
-for (const moved of ['focusin', 'focusout', 'focus', 'blur']) addEventListener(moved, () => setTimeout(tellVisible));
+for (const event of ['focusin', 'focusout', 'focus', 'blur'])
+  addEventListener(event, () => setTimeout(reportVisibleCards));
 
-function note(entries: readonly IntersectionObserverEntry[]): void {
+function handleIntersections(entries: readonly IntersectionObserverEntry[]): void {
   for (const entry of entries) {
     const card = cards.get(entry.target);
-    if (card !== undefined) sights.set(card, sightOf(entry));
+    if (card !== undefined) positions.set(card, positionOf(entry));
   }
-  tellVisible();
+  reportVisibleCards();
 }
 
-function sightOf(entry: IntersectionObserverEntry): Sight {
+function positionOf(entry: IntersectionObserverEntry): CardPosition {
   const shown = entry.intersectionRect.height;
-  if (entry.isIntersecting && (entry.intersectionRatio >= ENOUGH || shown >= window.innerHeight * ENOUGH))
-    return 'seen';
+  if (entry.isIntersecting && (entry.intersectionRatio >= MIN_VISIBLE || shown >= window.innerHeight * MIN_VISIBLE))
+    return 'visible';
   const middle = entry.boundingClientRect.top + entry.boundingClientRect.height / 2;
   return middle < window.innerHeight / 2 ? 'above' : 'below';
 }

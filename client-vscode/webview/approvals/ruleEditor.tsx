@@ -1,4 +1,4 @@
-/** The rule that "Always…" would save, before it is saved: what it says, what it covers, and how to change it. */
+/** Shows the rule that "Always…" saves, with what it matches, and lets the user change it first. */
 
 import { useState } from 'preact/hooks';
 import type { ApprovalOption } from '../../src/protocol.gen.ts';
@@ -14,11 +14,11 @@ interface Props {
   option: ApprovalOption;
   fault: string | undefined;
   onBack: () => void;
-  /** undefined: the rule as it was offered */
+  /** without a rule, the offered rule is saved */
   onAllow: (rule: NewRule | undefined) => void;
 }
 
-export function Always({ option, fault, onBack, onAllow }: Props) {
+export function RuleEditor({ option, fault, onBack, onAllow }: Props) {
   const { tool, pattern: offered = '' } = option;
   const [pattern, setPattern] = useState(offered);
   const [scope, setScope] = useState<NewRule['scope']>('workspace');
@@ -27,7 +27,7 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
   return (
     <div class="card-panel">
       <p class="rule-words">
-        {changed ? l10n.t('Your own rule') : <Quoted text={escaped(option.rule ?? option.label)} />}
+        {changed ? l10n.t('Custom rule') : <Quoted text={escaped(option.rule ?? option.label)} />}
       </p>
       {tool !== undefined && (
         <div class="rule-fields">
@@ -42,7 +42,7 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
             />
           </label>
           <label>
-            <span class="meta">{l10n.t('Where')}</span>
+            <span class="meta">{l10n.t('Scope')}</span>
             <select value={scope} onChange={(event) => setScope(event.currentTarget.value as NewRule['scope'])}>
               <option value="session">{l10n.t('This session')}</option>
               <option value="workspace">{l10n.t('This workspace')}</option>
@@ -58,7 +58,7 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
         </p>
       )}
       <p class="meta">
-        {l10n.t('Kept in your own settings. Remove it any time under')}{' '}
+        {l10n.t('The rule is saved in your settings. To remove it, open')}{' '}
         <Button kind="link" onPress={() => post({ type: 'command', command: 'rules' })}>
           {l10n.t('Rules')}
         </Button>
@@ -75,7 +75,7 @@ export function Always({ option, fault, onBack, onAllow }: Props) {
   );
 }
 
-/** What stands between backticks, as code. */
+/** Renders text between backticks as code. */
 function Quoted({ text }: { text: string }) {
   return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }
@@ -92,10 +92,10 @@ function Examples({ option, tool, pattern, changed }: ExamplesProps) {
   const shown = changed ? [] : option.excludes.slice(0, 2);
   return (
     <p class="meta rule-examples">
-      {of > 0 && <span>{l10n.t('Matches {0} of your last {1}.', covered, of)} </span>}
+      {of > 0 && <span>{l10n.t('Matches {0} of the last {1} calls.', covered, of)} </span>}
       {shown.length > 0 && (
         <span>
-          {l10n.t('Not:')}{' '}
+          {l10n.t('Does not match:')}{' '}
           {shown.map((example, index) => (
             <>
               {index > 0 && ', '}

@@ -1,4 +1,4 @@
-/** Small parts that every other part is made of. */
+/** Basic components: icons, buttons, toolbars, paths, line counts and `memo`. */
 
 import { Component, type ComponentChildren, type FunctionComponent, h, type JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
@@ -14,7 +14,7 @@ export function Icon({ name, spin = false }: { name: IconName; spin?: boolean })
   );
 }
 
-/** That a row opens, and whether it is open. */
+/** Shows that a row can be opened, and whether it is open. */
 export function Chevron({ open }: { open: boolean }) {
   return (
     <span class="chevron">
@@ -89,14 +89,14 @@ interface ToolbarProps {
   onEscape?: () => void;
 }
 
-/** Buttons that are one stop of the Tab key; the arrows go from one to the next. */
+/** A group of buttons that is a single Tab stop; arrow keys move between the buttons (roving tabindex). */
 export function Toolbar({ label, className, children, role = 'toolbar', onEscape }: ToolbarProps) {
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    if (box.current) rove(box.current);
+    if (box.current) setTabStop(box.current);
   });
   return (
-    // The buttons inside take the focus, not the bar.
+    // The buttons take the focus, not the toolbar.
     // biome-ignore lint/a11y: see above
     <div
       ref={box}
@@ -104,14 +104,14 @@ export function Toolbar({ label, className, children, role = 'toolbar', onEscape
       role={role}
       aria-label={label}
       onFocusIn={(event) => {
-        if (box.current && event.target instanceof HTMLButtonElement) rove(box.current, event.target);
+        if (box.current && event.target instanceof HTMLButtonElement) setTabStop(box.current, event.target);
       }}
       onKeyDown={(event) => {
         if (event.key === 'Escape' && onEscape) {
           event.stopPropagation();
           onEscape();
         } else if (box.current) {
-          step(event, box.current);
+          moveFocus(event, box.current);
         }
       }}
     >
@@ -124,7 +124,7 @@ function buttonsOf(box: HTMLElement): readonly HTMLButtonElement[] {
   return [...box.querySelectorAll<HTMLButtonElement>('button:not([disabled])')];
 }
 
-function rove(box: HTMLElement, current?: HTMLButtonElement): void {
+function setTabStop(box: HTMLElement, current?: HTMLButtonElement): void {
   const buttons = buttonsOf(box);
   const chosen = current ?? buttons.find((button) => button.dataset.stop === 'yes') ?? buttons[0];
   for (const button of buttons) {
@@ -133,7 +133,7 @@ function rove(box: HTMLElement, current?: HTMLButtonElement): void {
   }
 }
 
-function step(event: KeyboardEvent, box: HTMLElement): void {
+function moveFocus(event: KeyboardEvent, box: HTMLElement): void {
   const buttons = buttonsOf(box);
   const at = buttons.indexOf(document.activeElement as HTMLButtonElement);
   if (at < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -152,7 +152,7 @@ function step(event: KeyboardEvent, box: HTMLElement): void {
   buttons[(to + buttons.length) % buttons.length]?.focus();
 }
 
-/** A path that gives way in its middle: the folder shrinks, the name stays. */
+/** A path whose folder is shortened when space is short; the file name stays. */
 export function Path({ uri, folder }: { uri: string; folder: string | undefined }) {
   const path = relative(uri, folder);
   const cut = path.lastIndexOf('/') + 1;
@@ -173,7 +173,7 @@ export function Lines({ added, removed }: { added: number; removed: number }) {
   );
 }
 
-/** Renders again only when a property is another value. */
+/** Renders the component again only if a property changed. */
 export function memo<P extends object>(render: FunctionComponent<P>): FunctionComponent<P> {
   class Memo extends Component<P> {
     override shouldComponentUpdate(next: P): boolean {

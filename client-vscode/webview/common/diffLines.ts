@@ -1,4 +1,4 @@
-/** Unified diffs as lines to show: read from text, or made from a file before and after. */
+/** Lines of a diff for display, parsed from a unified diff or computed from two texts. */
 
 import { structuredPatch } from 'diff';
 import type { PreviewFile } from '../../src/protocol.gen.ts';
@@ -14,24 +14,24 @@ export interface FileDiff {
   removed: number;
 }
 
-/** Comparing takes quadratic time in the worst case: beyond this many edits a file counts as rewritten. */
+/** Above this number of edits the whole file counts as rewritten: the comparison takes quadratic time. */
 const MAX_EDITS = 2000;
 
-const made = new WeakMap<PreviewFile, FileDiff>();
+const cache = new WeakMap<PreviewFile, FileDiff>();
 
-export function diffOf(file: PreviewFile): FileDiff {
-  const found = made.get(file);
+export function previewDiff(file: PreviewFile): FileDiff {
+  const found = cache.get(file);
   if (found) return found;
   const before = file.before ?? '';
   const after = file.after ?? '';
   const patch = structuredPatch('', '', before, after, '', '', { context: 2, maxEditLength: MAX_EDITS });
   const diff = patch ? fromHunks(patch.hunks.map((hunk) => hunk.lines)) : rewritten(before, after);
-  made.set(file, diff);
+  cache.set(file, diff);
   return diff;
 }
 
-/** The lines of a unified diff's text, without its headers. */
-export function parseUnified(text: string): FileDiff {
+/** Parses the text of a unified diff and drops its headers. */
+export function parseUnifiedDiff(text: string): FileDiff {
   const hunks: string[][] = [];
   for (const line of text.replace(/\n$/, '').split('\n')) {
     if (line.startsWith('@@')) hunks.push([]);
@@ -54,10 +54,10 @@ function fromHunks(hunks: readonly (readonly string[])[]): FileDiff {
       lines.push({ kind, text: line.slice(1) });
     }
   });
-  return counted(lines);
+  return withCounts(lines);
 }
 
-/** Empty lines around a change say nothing and cost a narrow view its space. */
+/** Drops empty context lines at the edges to save space. */
 function withoutEmptyEdges(hunk: readonly string[]): readonly string[] {
   const first = hunk.findIndex((line) => line.trim() !== '');
   const last = hunk.findLastIndex((line) => line.trim() !== '');
@@ -72,10 +72,10 @@ function rewritten(before: string, after: string): FileDiff {
           .replace(/\n$/, '')
           .split('\n')
           .map((line) => ({ kind, text: line }));
-  return counted([...lines(before, 'removed'), ...lines(after, 'added')]);
+  return withCounts([...lines(before, 'removed'), ...lines(after, 'added')]);
 }
 
-function counted(lines: readonly DiffLine[]): FileDiff {
+function withCounts(lines: readonly DiffLine[]): FileDiff {
   return {
     lines,
     added: lines.filter((line) => line.kind === 'added').length,

@@ -1,4 +1,4 @@
-/** A unified diff in the side bar: twenty lines, then as many as one asks for. */
+/** Shows a diff: the first lines at once, more on demand. */
 
 import { Button, memo } from './controls.tsx';
 import type { DiffLine } from './diffLines.ts';

@@ -1,69 +1,68 @@
-/** Doors between parts of the view that are far apart on the page. */
+/** Signals and functions with which distant components scroll the transcript and move the focus. */
 
 import { signal } from '@preact/signals';
 import type { Mention } from '../../src/protocol.gen.ts';
-import type { Place } from '../messages.ts';
+import type { ScrollPosition } from '../messages.ts';
 
-/** Set by the transcript, used by whoever must bring something into sight. */
+/** Scrolls the transcript. The transcript component sets the functions. */
 export const scroller: {
   follow: () => void;
   leave: () => void;
   reveal: (selector: string) => void;
-  /** something that grows: from its beginning on, unless the end shows all of it */
+  /** scrolls to the start of a node that grew, unless all of it is visible at the end */
   showWhole: (node: HTMLElement) => void;
-  /** where the user reads; undefined: at the end */
-  place: () => Place | undefined;
+  /** the current scroll position; undefined at the end */
+  position: () => ScrollPosition | undefined;
 } = {
   follow: () => {},
   leave: () => {},
   reveal: () => {},
   showWhole: () => {},
-  place: () => undefined,
+  position: () => undefined,
 };
 
-/** Where the user read before the view went away, until the transcript has gone there. */
-export const leftAt = signal<Place | undefined>(undefined);
+/** The scroll position to restore after a reload, until the transcript has restored it. */
+export const savedPosition = signal<ScrollPosition | undefined>(undefined);
 
-/** The question whose card the user asked for (null: the first), until the transcript has brought it into sight. */
-export const wanted = signal<string | null | undefined>(undefined);
+/** The approval whose card to show (null for the next one), until the transcript has scrolled to it. */
+export const requestedCard = signal<string | null | undefined>(undefined);
 
-/** The card's own place takes the focus, none of its buttons: the next key answers nothing. */
+/** Focuses the card itself and none of its buttons, so that the next key press does not answer it. */
 export function focusCard(card: Element): void {
   if (card instanceof HTMLElement) card.focus({ preventScroll: true });
 }
 
-/** Whoever answered with the focus in a card, or in the dock, goes on at the next card that waits, else at the composer:
- * not at nothing. */
-export function leaveAnswered(place: Element | null): void {
-  if (!place?.contains(document.activeElement)) return;
-  // The first frame paints the answer, and takes the button away that has the focus.
-  requestAnimationFrame(() => requestAnimationFrame(goOn));
+/** After an answer from a focused card or the dock, moves the focus to the next pending card or to the composer. */
+export function focusNextCard(answeredFrom: Element | null): void {
+  if (!answeredFrom?.contains(document.activeElement)) return;
+  // The next frame renders the answer and removes the focused button.
+  requestAnimationFrame(() => requestAnimationFrame(moveFocus));
 }
 
-function goOn(): void {
+function moveFocus(): void {
   if (document.activeElement !== document.body) return;
-  const next = document.querySelector('.card.approval[data-waits]');
+  const next = document.querySelector('.card.approval[data-pending]');
   if (next) focusCard(next);
   else composerFocus.value += 1;
 }
 
-/** Grows when the composer should take the focus: only ever because the user asked. */
+/** Incremented to focus the composer. Only for actions of the user. */
 export const composerFocus = signal(0);
 
-/** How long the editor may take to hand the focus to the view, in ms. */
-const HANDED_OVER = 1000;
+/** How long VS Code may take to move the focus to the view, in ms. */
+const FOCUS_TIMEOUT = 1000;
 
-/** Does it while the view has the focus, or is about to get it. A user who has gone on meanwhile is left there. */
-export function whileFocused(run: () => void): () => void {
+/** Runs now if the view has the focus, or when it gets the focus within `FOCUS_TIMEOUT`. Returns a cancel function. */
+export function whenFocused(run: () => void): () => void {
   if (document.hasFocus()) run();
   else addEventListener('focus', run, { once: true });
-  const forget = () => removeEventListener('focus', run);
-  const timer = setTimeout(forget, HANDED_OVER);
+  const cancel = () => removeEventListener('focus', run);
+  const timer = setTimeout(cancel, FOCUS_TIMEOUT);
   return () => {
     clearTimeout(timer);
-    forget();
+    cancel();
   };
 }
 
-/** What `@` was answered with so far, by query. */
+/** Cache of the completions of `@`, by query. */
 export const mentions = signal<ReadonlyMap<string, readonly Mention[]>>(new Map());

@@ -1,7 +1,7 @@
-/** Numbers, times, paths and statuses as a person reads them. */
+/** Formats numbers, times, paths, statuses and prompts for display. */
 
 import type { CallStatus, ContentBlock, Mode, Range, ToolCall } from '../../src/protocol.gen.ts';
-import type { Said } from '../state/state.ts';
+import type { Announcement } from '../state/state.ts';
 import { l10n } from './l10n.ts';
 
 export function duration(ms: number): string {
@@ -47,26 +47,26 @@ export function moreLines(n: number): string {
   return n === 1 ? l10n.t('1 more line') : l10n.t('{0} more lines', n);
 }
 
-/** The last part of a URI or a path. */
+/** The last segment of a URI or path. */
 export function basename(uri: string): string {
   const path = decode(uri).replace(/[\\/]+$/, '');
   return path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1);
 }
 
-/** A reason that names the file once more, without that. */
+/** Removes the path of the file from a reason, because it is shown next to the reason. */
 export function withoutPath(reason: string, uri: string): string {
   return uri === '' ? reason : reason.replace(decode(uri), '').trim();
 }
 
-/** A URI as a path below the workspace folder, else as a whole path. */
+/** The path relative to the workspace folder, or the whole path if the file is outside. */
 export function relative(uri: string, folder: string | undefined): string {
   const path = decode(uri);
   const root = folder === undefined ? '' : decode(folder).replace(/\/$/, '');
   return root !== '' && path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path;
 }
 
-/** Where a command runs, when that is worth saying: below the workspace, or outside; undefined: in the workspace itself. */
-export function placeOf(cwd: string, folder: string | undefined): string | undefined {
+/** The directory in which a command runs, or undefined if it is the workspace folder itself. */
+export function workingDirectory(cwd: string, folder: string | undefined): string | undefined {
   const root = folder === undefined ? undefined : decode(folder).replace(/\/$/, '');
   const path = cwd.replace(/\/$/, '');
   if (path === root) return undefined;
@@ -82,7 +82,7 @@ function decode(uri: string): string {
   }
 }
 
-export function statusWord(status: CallStatus): string {
+export function statusLabel(status: CallStatus): string {
   switch (status) {
     case 'pending':
       return l10n.t('Queued');
@@ -103,7 +103,7 @@ export function statusWord(status: CallStatus): string {
   }
 }
 
-export function modeWord(mode: Mode): string {
+export function modeTitle(mode: Mode): string {
   switch (mode) {
     case 'ask':
       return l10n.t('Ask first');
@@ -118,8 +118,8 @@ export function modeWord(mode: Mode): string {
   }
 }
 
-export function saidWords(said: Said): string {
-  switch (said.what) {
+export function announcementText(announcement: Announcement): string {
+  switch (announcement.what) {
     case 'working':
       return l10n.t('Working');
     case 'ready':
@@ -127,54 +127,55 @@ export function saidWords(said: Said): string {
     case 'stopped':
       return l10n.t('Stopped');
     case 'callFailed':
-      return l10n.t('{0} failed', escaped(said.detail));
+      return l10n.t('{0} failed', escaped(announcement.detail));
     case 'approval':
-      return l10n.t('Approval needed: {0}', escaped(said.detail));
+      return l10n.t('Approval needed: {0}', escaped(announcement.detail));
     case 'asked':
-      return l10n.t('Question: {0}', escaped(said.detail));
+      return l10n.t('Question: {0}', escaped(announcement.detail));
     case 'failed':
-      return escaped(said.detail);
+      return escaped(announcement.detail);
     default:
-      return said.what satisfies never;
+      return announcement.what satisfies never;
   }
 }
 
-/** The words of a prompt, without what is attached to it. */
+/** The text of a prompt without its attachments. */
 export function promptText(prompt: readonly ContentBlock[]): string {
-  const words = prompt.find((block) => block.type === 'text');
-  return words?.text ?? '';
+  const textBlock = prompt.find((block) => block.type === 'text');
+  return textBlock?.text ?? '';
 }
 
-/** A model string without its provider: `openai-chat:gpt-x` → `gpt-x`. */
+/** Removes the provider from a model id: `openai-chat:gpt-x` → `gpt-x`. */
 export function modelName(id: string): string {
   return id.slice(id.indexOf(':') + 1);
 }
 
-/** Characters that hide or reorder what a line says: controls, zero-width and bidi marks, unseen line ends, tags. */
-const TRICKS =
+/** Characters that can hide or reorder text: controls, zero-width and bidi marks, Unicode line separators, tags. */
+const HIDDEN_CHARACTERS =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-/** A text with every character that could hide or reorder it written out, e.g. `\u{202e}`. */
+/** Escapes every character that can hide or reorder text, for example as `\u{202e}`. */
 export function escaped(text: string): string {
-  return text.replace(TRICKS, (mark) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`);
+  return text.replace(HIDDEN_CHARACTERS, (mark) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`);
 }
 
-/** The lines of a range, counted from 1. One that ends before the first character of a line does not hold that line. */
-export function lineSpan({ start, end }: Range): string {
+/** The lines of a range, counted from 1. A range that ends at the start of a line does not include that line. */
+export function lineRange({ start, end }: Range): string {
   const last = end.character === 0 && end.line > start.line ? end.line : end.line + 1;
   return last === start.line + 1 ? `${last}` : `${start.line + 1}–${last}`;
 }
 
-/** A reason as a sentence; a name at its beginning (`rm is not known …`) keeps its letters. */
+/** Formats a reason as a sentence. A leading name, as in `rm deletes …`, is not capitalised. */
 export function sentence(text: string): string {
-  const words = text.trim();
-  if (words === '') return '';
-  const opened = /^(it|this|the|an?|no|not)\b/.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words;
-  return /[.!?…:]$/.test(opened) ? opened : `${opened}.`;
+  const trimmed = text.trim();
+  if (trimmed === '') return '';
+  const startsWithWord = /^(it|this|the|an?|no|not)\b/.test(trimmed);
+  const capitalised = startsWithWord ? trimmed.charAt(0).toUpperCase() + trimmed.slice(1) : trimmed;
+  return /[.!?…:]$/.test(capitalised) ? capitalised : `${capitalised}.`;
 }
 
-/** "Run npm test?": verb and object, and a question mark. */
+/** The title of an approval, for example "Run npm test?". */
 export function questionTitle(call: ToolCall): string {
   const title = escaped((call.title || call.name).split('\n', 1)[0] ?? '');
   return title.endsWith('?') ? title : `${title}?`;

@@ -1,4 +1,4 @@
-/** The codicons in use, by code point. The font comes with the extension. */
+/** Code points of the codicons in use. The extension includes the font. */
 
 export const ICONS = {
   add: 'ea60',

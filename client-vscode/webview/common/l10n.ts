@@ -1,10 +1,10 @@
-/** Words in the user's language. The host hands over VS Code's own bundle; English is the key and the fallback. */
+/** Translates strings with VS Code's l10n bundle, which the host provides. The English text is the key and the fallback. */
 
 let bundle: Record<string, string> = {};
 
 export const l10n = {
-  load(words: Record<string, string>): void {
-    bundle = words;
+  load(translations: Record<string, string>): void {
+    bundle = translations;
   },
   t(message: string, ...values: readonly (string | number)[]): string {
     const translated = bundle[message] ?? message;

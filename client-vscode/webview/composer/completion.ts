@@ -1,17 +1,17 @@
-/** What `@` and `/` offer: found in the text before the caret, filtered from what is already here. */
+/** Completions for `@` mentions and `/` commands: finds the trigger before the caret and matches candidates. */
 
 import type { Command, Mention } from '../../src/protocol.gen.ts';
 
 export interface Trigger {
   kind: 'mention' | 'command';
   query: string;
-  /** where the trigger's sign stands in the text */
+  /** the index of `@` or `/` in the text */
   start: number;
 }
 
-export const MAX_OFFERS = 8;
+export const MAX_COMPLETIONS = 8;
 
-/** The `@word` the caret stands behind, or the `/word` at the very start. */
+/** The `@word` before the caret, or a `/word` at the start of the text. */
 export function triggerAt(text: string, caret: number): Trigger | null {
   const before = text.slice(0, caret);
   const command = /^\/([\w-]*)$/.exec(before);
@@ -22,27 +22,27 @@ export function triggerAt(text: string, caret: number): Trigger | null {
   return { kind: 'mention', query, start: caret - query.length - 1 };
 }
 
-export function offerCommands(commands: readonly Command[], query: string): readonly Command[] {
-  const wanted = query.toLowerCase();
-  const starting = commands.filter((command) => command.name.toLowerCase().startsWith(wanted));
+export function matchCommands(commands: readonly Command[], query: string): readonly Command[] {
+  const prefix = query.toLowerCase();
+  const starting = commands.filter((command) => command.name.toLowerCase().startsWith(prefix));
   const inside = commands.filter(
-    (command) => !starting.includes(command) && command.name.toLowerCase().includes(wanted),
+    (command) => !starting.includes(command) && command.name.toLowerCase().includes(prefix),
   );
-  return [...starting, ...inside].slice(0, MAX_OFFERS);
+  return [...starting, ...inside].slice(0, MAX_COMPLETIONS);
 }
 
-/** While the server's answer is on its way, what an earlier answer offers for the longer query. */
-export function offerMentions(known: ReadonlyMap<string, readonly Mention[]>, query: string): readonly Mention[] {
-  const exact = known.get(query);
-  if (exact) return exact.slice(0, MAX_OFFERS);
+/** The cached completions of the query. Until the server answers, filters those of a shorter query. */
+export function matchMentions(cache: ReadonlyMap<string, readonly Mention[]>, query: string): readonly Mention[] {
+  const exact = cache.get(query);
+  if (exact) return exact.slice(0, MAX_COMPLETIONS);
   for (let length = query.length - 1; length >= 0; length -= 1) {
-    const earlier = known.get(query.slice(0, length));
-    if (earlier) return earlier.filter((mention) => isSubsequence(query, mention.insert)).slice(0, MAX_OFFERS);
+    const earlier = cache.get(query.slice(0, length));
+    if (earlier) return earlier.filter((mention) => isSubsequence(query, mention.insert)).slice(0, MAX_COMPLETIONS);
   }
   return [];
 }
 
-/** Text and caret after an offer took the trigger's place. */
+/** Replaces the trigger with a completion. Returns the new text and caret. */
 export function accept(text: string, caret: number, trigger: Trigger, insert: string): { text: string; caret: number } {
   const sign = trigger.kind === 'command' ? '/' : '@';
   const head = `${text.slice(0, trigger.start)}${sign}${insert} `;

@@ -1,4 +1,4 @@
-/** Completions above the composer. The focus stays in the text; a pointer that does not move selects nothing. */
+/** The list of completions above the composer. The focus stays in the text box. */
 
 import { useEffect, useRef } from 'preact/hooks';
 import type { Command, Mention } from '../../src/protocol.gen.ts';
@@ -17,7 +17,7 @@ interface Props {
 
 const ICONS: Record<Mention['kind'], IconName> = { file: 'file', folder: 'folder', buffer: 'edit', symbol: 'symbol' };
 
-export function Popover({ trigger, offers, chosen, onTake, onPoint }: Props) {
+export function CompletionList({ trigger, offers, chosen, onTake, onPoint }: Props) {
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
     list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
@@ -30,9 +30,9 @@ export function Popover({ trigger, offers, chosen, onTake, onPoint }: Props) {
       aria-label={trigger.kind === 'mention' ? l10n.t('Files and symbols') : l10n.t('Commands')}
       ref={list}
     >
-      {offers.length === 0 && <div class="offer none">{l10n.t('Nothing matches "{0}".', trigger.query)}</div>}
+      {offers.length === 0 && <div class="offer none">{l10n.t('No matches for "{0}".', trigger.query)}</div>}
       {offers.map((offer, index) => (
-        // The focus stays in the text; aria-activedescendant names the option.
+        // The focus stays in the text box; aria-activedescendant points to the option.
         // biome-ignore lint/a11y: see above
         <div
           key={'uri' in offer ? `${offer.kind}${offer.uri}${offer.label}` : offer.name}
@@ -40,6 +40,7 @@ export function Popover({ trigger, offers, chosen, onTake, onPoint }: Props) {
           class={index === chosen ? 'offer chosen' : 'offer'}
           role="option"
           aria-selected={index === chosen}
+          // A list that opens under a resting pointer must not change the selection.
           onMouseMove={(event) => {
             if (event.movementX !== 0 || event.movementY !== 0) onPoint(index);
           }}
@@ -66,7 +67,7 @@ export function Popover({ trigger, offers, chosen, onTake, onPoint }: Props) {
   );
 }
 
-/** The letters that were typed stand out where they are found together. */
+/** Highlights the typed text in a completion. */
 function Matched({ text, query }: { text: string; query: string }) {
   const typed = query.slice(query.lastIndexOf('/') + 1).toLowerCase();
   const at = typed === '' ? -1 : text.toLowerCase().indexOf(typed);
@@ -80,7 +81,7 @@ function Matched({ text, query }: { text: string; query: string }) {
   );
 }
 
-/** Files are labelled with their path: the name stands first, its folder behind. */
+/** The name of a file; its folder is shown after it. */
 function shortLabel(mention: Mention): string {
   return mention.kind === 'symbol'
     ? mention.label

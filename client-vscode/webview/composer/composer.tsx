@@ -1,23 +1,40 @@
-/** The box one writes in: text, attachments, completions, pickers, and the one button. */
+/** The composer: text box, attachments, completions, mode and model pickers, and the send button. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Command, Mention } from '../../src/protocol.gen.ts';
 import { isComposing } from '../approvals/approvalCard.tsx';
 import { Button, Icon, IconButton } from '../common/controls.tsx';
-import { composerFocus, mentions, scroller, whileFocused } from '../common/focus.ts';
-import { count, modelName, modeWord, promptText } from '../common/format.ts';
+import { composerFocus, mentions, scroller, whenFocused } from '../common/focus.ts';
+import { count, modelName, modeTitle, promptText } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import { EMPTY_DRAFT, type ViewCommand } from '../messages.ts';
 import { send, stop } from '../state/actions.ts';
-import { isBusy, type State } from '../state/state.ts';
+import { currentMode, isBusy, type State } from '../state/state.ts';
 import { post } from '../state/store.ts';
-import { accept, MAX_OFFERS, offerCommands, offerMentions, type Trigger, triggerAt } from './completion.ts';
-import { Popover } from './completionList.tsx';
-import { addChips, draft, draftSet, editDraft, isEmpty, promptOf, removeChip, setDraft, shownChips } from './draft.ts';
+import {
+  accept as applyCompletion,
+  MAX_COMPLETIONS,
+  matchCommands,
+  matchMentions,
+  type Trigger,
+  triggerAt,
+} from './completion.ts';
+import { CompletionList } from './completionList.tsx';
+import {
+  addChips,
+  draft,
+  draftResets,
+  editDraft,
+  isEmpty,
+  promptOf,
+  removeChip,
+  setDraft,
+  shownChips,
+} from './draft.ts';
 import { dropChips, pasteChips } from './pasteAndDrop.ts';
 
-/** A second Esc within this time stops the agent, in ms. */
-const ESC_AGAIN = 1500;
+/** A second Esc within this time stops the turn, in ms. */
+const DOUBLE_ESC_MS = 1500;
 
 export function Composer({ state }: { state: State }) {
   const box = useRef<HTMLTextAreaElement>(null);
@@ -25,19 +42,18 @@ export function Composer({ state }: { state: State }) {
   const [chosen, setChosen] = useState(0);
   const [escaping, setEscaping] = useState(false);
   const [dropping, setDropping] = useState(false);
-  const escaped = useRef(-ESC_AGAIN);
+  const lastEscape = useRef(-DOUBLE_ESC_MS);
   const recalled = useRef(-1);
   const busy = isBusy(state);
-  const one = draft.value;
 
   useLayoutEffect(() => {
     if (!box.current) return;
     box.current.value = draft.value.text;
     box.current.setSelectionRange(draft.value.caret, draft.value.caret);
     resize(box.current);
-  }, [draftSet.value]);
+  }, [draftResets.value]);
   useEffect(
-    () => (composerFocus.value > 0 ? whileFocused(() => box.current?.focus()) : undefined),
+    () => (composerFocus.value > 0 ? whenFocused(() => box.current?.focus()) : undefined),
     [composerFocus.value],
   );
 
@@ -45,26 +61,26 @@ export function Composer({ state }: { state: State }) {
     trigger === null
       ? []
       : trigger.kind === 'command'
-        ? offerCommands(state.commands, trigger.query)
-        : offerMentions(mentions.value, trigger.query);
+        ? matchCommands(state.commands, trigger.query)
+        : matchMentions(mentions.value, trigger.query);
   const open = trigger !== null && (offers.length > 0 || trigger.kind === 'mention');
 
-  const look = (node: HTMLTextAreaElement) => {
+  const updateTrigger = (node: HTMLTextAreaElement) => {
     const next = triggerAt(node.value, node.selectionStart);
     if (next?.kind === 'mention' && next.query !== trigger?.query) post({ type: 'mention', query: next.query });
     if (next?.query !== trigger?.query || next?.kind !== trigger?.kind) setChosen(0);
     setTrigger(next);
   };
 
-  const take = (offer: Mention | Command) => {
+  const accept = (offer: Mention | Command) => {
     const node = box.current;
     if (!node || !trigger) return;
     const insert = 'insert' in offer ? offer.insert : offer.name;
-    const next = accept(node.value, node.selectionStart, trigger, insert);
+    const next = applyCompletion(node.value, node.selectionStart, trigger, insert);
     node.value = next.text;
     node.setSelectionRange(next.caret, next.caret);
     editDraft(next);
-    // The server reads mentioned files by itself; where a symbol stands, only this offer knows.
+    // The server finds mentioned files by their path. The range of a symbol is known only here.
     if ('uri' in offer && offer.kind === 'symbol' && offer.range) {
       addChips([
         {
@@ -93,7 +109,7 @@ export function Composer({ state }: { state: State }) {
   const onKeyDown = (event: KeyboardEvent) => {
     if (isComposing(event)) return;
     const node = event.currentTarget as HTMLTextAreaElement;
-    if (open && handlePopoverKey(event)) return;
+    if (open && handleCompletionKey(event)) return;
     if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
       event.preventDefault();
       submit(event.ctrlKey || event.metaKey ? 'steer' : 'queue');
@@ -111,7 +127,7 @@ export function Composer({ state }: { state: State }) {
     }
   };
 
-  const handlePopoverKey = (event: KeyboardEvent): boolean => {
+  const handleCompletionKey = (event: KeyboardEvent): boolean => {
     if (event.key === 'Escape') {
       event.preventDefault();
       event.stopPropagation();
@@ -127,7 +143,7 @@ export function Composer({ state }: { state: State }) {
     const offer = offers[chosen];
     if ((event.key === 'Enter' || event.key === 'Tab') && offer && !event.shiftKey) {
       event.preventDefault();
-      take(offer);
+      accept(offer);
       return true;
     }
     return false;
@@ -136,18 +152,18 @@ export function Composer({ state }: { state: State }) {
   const onEscape = (event: KeyboardEvent) => {
     if (!busy) return;
     event.preventDefault();
-    if (performance.now() - escaped.current < ESC_AGAIN) {
-      escaped.current = -ESC_AGAIN;
+    if (performance.now() - lastEscape.current < DOUBLE_ESC_MS) {
+      lastEscape.current = -DOUBLE_ESC_MS;
       setEscaping(false);
       stop();
       return;
     }
-    escaped.current = performance.now();
+    lastEscape.current = performance.now();
     setEscaping(true);
-    setTimeout(() => setEscaping(false), ESC_AGAIN);
+    setTimeout(() => setEscaping(false), DOUBLE_ESC_MS);
   };
 
-  /** Up in an empty box brings earlier prompts back, the newest first. */
+  /** The Up key in an empty text box recalls earlier prompts, newest first. */
   const recall = (event: KeyboardEvent, by: number) => {
     const prompts = state.turns
       .map((turn) => promptText(turn.prompt))
@@ -179,11 +195,11 @@ export function Composer({ state }: { state: State }) {
     >
       {dropping && <div class="drop-hint">{l10n.t('Drop to attach. From the Explorer, hold Shift.')}</div>}
       {open && trigger && (
-        <Popover
+        <CompletionList
           trigger={trigger}
-          offers={offers.slice(0, MAX_OFFERS)}
+          offers={offers.slice(0, MAX_COMPLETIONS)}
           chosen={chosen}
-          onTake={take}
+          onTake={accept}
           onPoint={setChosen}
         />
       )}
@@ -198,7 +214,7 @@ export function Composer({ state }: { state: State }) {
           aria-label={l10n.t('Ask, or describe a change')}
           placeholder={
             busy
-              ? l10n.t('Queue a prompt; {0} steers', state.mac ? '⌘⏎' : 'Ctrl+Enter')
+              ? l10n.t('Queue a prompt ({0} to steer)', state.mac ? '⌘⏎' : 'Ctrl+Enter')
               : l10n.t('Ask, or describe a change')
           }
           aria-haspopup="listbox"
@@ -210,10 +226,10 @@ export function Composer({ state }: { state: State }) {
             recalled.current = -1;
             editDraft({ text: node.value, caret: node.selectionStart });
             resize(node);
-            look(node);
+            updateTrigger(node);
           }}
           onKeyDown={onKeyDown}
-          onSelect={(event) => look(event.currentTarget)}
+          onSelect={(event) => updateTrigger(event.currentTarget)}
           onBlur={() => setTrigger(null)}
           onPaste={(event) => void pasteChips(event)}
         />
@@ -221,7 +237,7 @@ export function Composer({ state }: { state: State }) {
           <IconButton
             icon="mention"
             label={l10n.t('Mention a file')}
-            onPress={() => typeSign(box.current, '@', look)}
+            onPress={() => typeCharacter(box.current, '@', updateTrigger)}
           />
           <IconButton
             icon="attach"
@@ -231,7 +247,7 @@ export function Composer({ state }: { state: State }) {
           <Pickers state={state} />
           <span class="spacer" />
           <ContextMeter state={state} />
-          <MainButton state={state} onSend={() => submit('queue')} empty={isEmpty(one)} />
+          <MainButton state={state} onSend={() => submit('queue')} empty={isEmpty(draft.value)} />
         </div>
       </div>
       <div class="composer-note" role="status">
@@ -241,23 +257,23 @@ export function Composer({ state }: { state: State }) {
   );
 }
 
-/** What limits every answer, and the way out. */
+/** Shows that the workspace is not trusted or that no model is connected, and how to change that. */
 function Hint({ state }: { state: State }) {
   if (!state.trusted) {
     return (
       <div class="composer-hint">
         <Icon name="shield" />
-        <span>{l10n.t('Restricted Mode: Pilotfish reads; it changes and runs nothing.')}</span>
+        <span>{l10n.t('Restricted Mode: Pilotfish can read files but cannot change or run anything.')}</span>
         <Button onPress={() => post({ type: 'command', command: 'trust' })}>{l10n.t('Trust…')}</Button>
       </div>
     );
   }
-  // Before the first turn the welcome says so.
+  // Before the first turn, the welcome page shows this.
   if (!state.model?.demo || state.turns.length === 0) return null;
   return (
     <div class="composer-hint">
       <Icon name="info" />
-      <span>{l10n.t('No model connected: a scripted demo answers.')}</span>
+      <span>{l10n.t('No model is connected. A scripted demo is answering.')}</span>
       <Button onPress={() => post({ type: 'command', command: 'selectModel' })}>{l10n.t('Connect a model')}</Button>
     </div>
   );
@@ -296,18 +312,18 @@ function Chips() {
   );
 }
 
-/** Two chips; where there is no room, one for both. */
+/** The mode and model pickers; a narrow view shows one picker for both (see the CSS). */
 function Pickers({ state }: { state: State }) {
   const model = state.session?.model ?? state.model?.current;
-  // Until the server has said which, there is nothing to say about it.
+  // The model is unknown until the server has answered.
   const label = model ? modelName(model) : '…';
-  const mode = modeWord(state.mode);
-  const about = model ? l10n.t('Model: {0}', model) : l10n.t('Model');
+  const mode = modeTitle(currentMode(state));
+  const modelTitle = model ? l10n.t('Model: {0}', model) : l10n.t('Model');
   return (
     <span class="pickers">
-      <Picker name="both" text={`${mode} · ${label}`} title={`${mode}. ${about}`} command="configure" />
-      <Picker name="mode" text={mode} title={l10n.t('Mode: what may happen without asking')} command="selectMode" />
-      <Picker name="model" text={label} title={about} command="selectModel" />
+      <Picker name="both" text={`${mode} · ${label}`} title={`${mode}. ${modelTitle}`} command="configure" />
+      <Picker name="mode" text={mode} title={l10n.t('Mode: what needs your approval')} command="selectMode" />
+      <Picker name="model" text={label} title={modelTitle} command="selectModel" />
     </span>
   );
 }
@@ -386,14 +402,18 @@ function MainButton({ state, onSend, empty }: { state: State; onSend: () => void
   );
 }
 
-function typeSign(node: HTMLTextAreaElement | null, sign: string, look: (node: HTMLTextAreaElement) => void): void {
+function typeCharacter(
+  node: HTMLTextAreaElement | null,
+  character: string,
+  onTyped: (node: HTMLTextAreaElement) => void,
+): void {
   if (!node) return;
   node.focus();
   const before = node.value.slice(0, node.selectionStart);
   const space = before === '' || /\s$/.test(before) ? '' : ' ';
-  node.setRangeText(space + sign, node.selectionStart, node.selectionEnd, 'end');
+  node.setRangeText(space + character, node.selectionStart, node.selectionEnd, 'end');
   editDraft({ text: node.value, caret: node.selectionStart });
-  look(node);
+  onTyped(node);
 }
 
 function resize(node: HTMLTextAreaElement): void {

@@ -1,47 +1,47 @@
-/** Above the composer: questions that are out of sight, the agent's own questions, the plan, what waits in line. */
+/** The area above the composer: approvals whose card is not visible, the agent's questions, the plan and the queue. */
 
 import { useRef } from 'preact/hooks';
 import { isComposing } from '../approvals/approvalCard.tsx';
 import { Button, Icon, IconButton } from '../common/controls.tsx';
-import { composerFocus, leaveAnswered, wanted } from '../common/focus.ts';
+import { composerFocus, focusNextCard, requestedCard } from '../common/focus.ts';
 import { promptText, questionTitle } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import type { Ask } from '../messages.ts';
 import { answer, editQueued, steer, toggle, withdraw } from '../state/actions.ts';
-import { isBusy, type Pending, questions, type State, type Turn } from '../state/state.ts';
+import { isBusy, type PendingApproval, type State, sessionApprovals, type Turn } from '../state/state.ts';
 import { post } from '../state/store.ts';
 
 const KINDS = ['diff', 'command'] as const;
 
 export function Dock({ state }: { state: State }) {
-  const mine = questions(state);
-  const elsewhere = state.approvals.filter((pending) => pending.request.sessionId !== state.session?.id).length;
+  const own = sessionApprovals(state);
+  const others = state.approvals.filter((pending) => pending.request.sessionId !== state.session?.id).length;
   const asks = state.asks.filter((ask) => ask.sessionId === state.session?.id);
   const planned = planTurn(state);
   const groups = KINDS.map((kind) => ({
     kind,
-    waiting: mine.filter((pending) => pending.request.preview.kind === kind && !pending.answering),
+    waiting: own.filter((pending) => pending.request.preview.kind === kind && !pending.answering),
   })).filter(({ waiting }) => waiting.length > 1);
   const grouped = new Set(groups.flatMap(({ waiting }) => waiting));
-  const open = mine.filter((pending) => !pending.answering);
-  const hidden = open.filter((pending) => whereIs(state, pending) !== 'seen' && !grouped.has(pending));
-  const nothing =
+  const unanswered = own.filter((pending) => !pending.answering);
+  const hidden = unanswered.filter((pending) => positionOf(state, pending) !== 'visible' && !grouped.has(pending));
+  const isEmpty =
     hidden.length === 0 &&
-    elsewhere === 0 &&
+    others === 0 &&
     asks.length === 0 &&
     !planned &&
     state.queue.length === 0 &&
     groups.length === 0;
-  if (nothing) return null;
+  if (isEmpty) return null;
   return (
-    <section class="dock" aria-label={l10n.t('Questions, plan and queue')}>
+    <section class="dock" aria-label={l10n.t('Approvals, plan and queue')}>
       {hidden.map((pending) => (
-        <HiddenQuestion
+        <HiddenApproval
           key={pending.request.approvalId}
           pending={pending}
-          where={whereIs(state, pending)}
-          place={open.indexOf(pending) + 1}
-          of={open.length}
+          position={positionOf(state, pending)}
+          place={unanswered.indexOf(pending) + 1}
+          of={unanswered.length}
         />
       ))}
       {asks.map((ask) => (
@@ -50,13 +50,13 @@ export function Dock({ state }: { state: State }) {
       {groups.map(({ kind, waiting }) => (
         <Group key={kind} kind={kind} waiting={waiting} state={state} open={state.toggles[`dock/${kind}`] ?? true} />
       ))}
-      {elsewhere > 0 && (
+      {others > 0 && (
         <div class="dock-line">
           <Icon name="question" />
           <span class="dock-title">
-            {elsewhere === 1
-              ? l10n.t('1 approval waits in another session')
-              : l10n.t('{0} approvals wait in other sessions', elsewhere)}
+            {others === 1
+              ? l10n.t('1 approval waiting in another session')
+              : l10n.t('{0} approvals waiting in other sessions', others)}
           </span>
           <Button onPress={() => post({ type: 'command', command: 'otherWaiting' })}>{l10n.t('Show')}</Button>
         </div>
@@ -67,7 +67,7 @@ export function Dock({ state }: { state: State }) {
   );
 }
 
-/** The plan of the newest turn, while it is still of interest. */
+/** The newest turn if it has a plan that is not finished, or if it is still running. */
 function planTurn(state: State): Turn | undefined {
   const last = state.turns.at(-1);
   if (!last || last.plan.length === 0) return undefined;
@@ -75,46 +75,46 @@ function planTurn(state: State): Turn | undefined {
   return last.status === 'running' || !done ? last : undefined;
 }
 
-type Where = 'seen' | 'above' | 'below';
+type CardPosition = 'visible' | 'above' | 'below';
 
-function whereIs(state: State, { request }: Pending): Where {
-  if (state.seen.includes(request.approvalId)) return 'seen';
-  return state.above.includes(request.approvalId) ? 'above' : 'below';
+function positionOf(state: State, { request }: PendingApproval): CardPosition {
+  if (state.visibleCards.includes(request.approvalId)) return 'visible';
+  return state.cardsAbove.includes(request.approvalId) ? 'above' : 'below';
 }
 
 function dockOf({ currentTarget }: Event): Element | null {
   return currentTarget instanceof Element ? currentTarget.closest('.dock') : null;
 }
 
-/** Which way to look for a card. */
-function Direction({ where }: { where: Where }) {
-  const words = where === 'above' ? l10n.t('Above') : where === 'below' ? l10n.t('Below') : l10n.t('In sight');
+/** An arrow that points to the card. */
+function Direction({ position }: { position: CardPosition }) {
+  const label = position === 'above' ? l10n.t('Above') : position === 'below' ? l10n.t('Below') : l10n.t('Visible');
   return (
-    <span class="direction" title={words}>
-      <Icon name={where === 'above' ? 'arrow-up' : where === 'below' ? 'arrow-down' : 'question'} />
-      <span class="only-read">{words}: </span>
+    <span class="direction" title={label}>
+      <Icon name={position === 'above' ? 'arrow-up' : position === 'below' ? 'arrow-down' : 'question'} />
+      <span class="only-read">{label}: </span>
     </span>
   );
 }
 
 interface HiddenProps {
-  pending: Pending;
-  where: Where;
+  pending: PendingApproval;
+  position: CardPosition;
   place: number;
   of: number;
 }
 
-function HiddenQuestion({ pending, where, place, of }: HiddenProps) {
+function HiddenApproval({ pending, position, place, of }: HiddenProps) {
   const { approvalId, call } = pending.request;
   return (
     <div class="dock-line approval-line">
-      <Direction where={where} />
+      <Direction position={position} />
       <span class="dock-title">{questionTitle(call)}</span>
       {of > 1 && <span class="meta">{l10n.t('{0} of {1}', place, of)}</span>}
       <Button
         kind="primary"
         onPress={() => {
-          wanted.value = approvalId;
+          requestedCard.value = approvalId;
         }}
       >
         {l10n.t('Show')}
@@ -127,34 +127,31 @@ type Kind = (typeof KINDS)[number];
 
 interface GroupProps {
   kind: Kind;
-  waiting: readonly Pending[];
+  waiting: readonly PendingApproval[];
   state: State;
   open: boolean;
 }
 
-/** Questions of one kind, answered together or one by one; kinds are never mixed. */
+/** The approvals of one kind, edits or commands, which can be allowed together. */
 function Group({ kind, waiting, state, open }: GroupProps) {
   const n = waiting.length;
-  const words =
-    kind === 'diff'
-      ? { title: l10n.t('{0} waiting', n), allow: l10n.t('Allow {0} edits', n) }
-      : { title: l10n.t('{0} waiting', n), allow: l10n.t('Allow {0} commands', n) };
+  const allowLabel = kind === 'diff' ? l10n.t('Allow {0} edits', n) : l10n.t('Allow {0} commands', n);
   return (
     <div class="dock-group">
       <div class="dock-line">
         <button type="button" class="row-head" aria-expanded={open} onClick={() => toggle(`dock/${kind}`, !open)}>
           <Icon name={open ? 'chevron-down' : 'chevron-right'} />
-          <span class="dock-title">{words.title}</span>
+          <span class="dock-title">{l10n.t('{0} waiting', n)}</span>
         </button>
         <Button
           disabled={!open}
-          {...(!open && { title: l10n.t('Open the list first: every one of them is allowed.') })}
+          {...(!open && { title: l10n.t('Expand the list first to see what this allows.') })}
           onPress={(event) => {
-            leaveAnswered(dockOf(event));
+            focusNextCard(dockOf(event));
             for (const { request } of waiting) answer(request.approvalId, 'allow_once');
           }}
         >
-          {words.allow}
+          {allowLabel}
         </Button>
       </div>
       {open && (
@@ -163,13 +160,13 @@ function Group({ kind, waiting, state, open }: GroupProps) {
             const { request } = pending;
             return (
               <li key={request.approvalId}>
-                <Direction where={whereIs(state, pending)} />
+                <Direction position={positionOf(state, pending)} />
                 <button
                   type="button"
                   class="dock-title dock-show"
-                  title={l10n.t('Show the card of: {0}', questionTitle(request.call))}
+                  title={l10n.t('Show card: {0}', questionTitle(request.call))}
                   onClick={() => {
-                    wanted.value = request.approvalId;
+                    requestedCard.value = request.approvalId;
                   }}
                 >
                   {questionTitle(request.call)}
@@ -185,7 +182,7 @@ function Group({ kind, waiting, state, open }: GroupProps) {
                 <Button
                   kind="link"
                   onPress={(event) => {
-                    leaveAnswered(dockOf(event));
+                    focusNextCard(dockOf(event));
                     answer(request.approvalId, 'reject');
                   }}
                 >
@@ -281,7 +278,7 @@ function Queue({ state }: { state: State }) {
     post({ type: 'reorder', promptIds: ids });
   };
   return (
-    <ul class="dock-list queue" aria-label={l10n.t('Waiting prompts')}>
+    <ul class="dock-list queue" aria-label={l10n.t('Queued prompts')}>
       {state.queue.map((queued, index) => {
         const text = promptText(queued.prompt);
         return (
@@ -299,12 +296,14 @@ function Queue({ state }: { state: State }) {
             <span class="dock-title" title={text}>
               {text}
             </span>
-            <span class="meta">{queued.kind === 'steer' ? l10n.t('Read after this step') : l10n.t('Queued')}</span>
+            <span class="meta">
+              {queued.kind === 'steer' ? l10n.t('Delivered at the next step') : l10n.t('Queued')}
+            </span>
             <span class="queue-actions">
               {queued.kind === 'queue' && running && (
                 <IconButton
                   icon="reply"
-                  label={l10n.t('Steer: hand over at the next step')}
+                  label={l10n.t('Steer: deliver at the next step')}
                   onPress={() => steer(queued.promptId)}
                 />
               )}

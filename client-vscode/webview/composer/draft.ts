@@ -1,59 +1,59 @@
-/** What stands in the composer: kept by session, here and by the host, and cleared only when the server has it. */
+/** The draft in the composer. The host stores it per session and deletes it when the server has the prompt. */
 
 import { signal } from '@preact/signals';
 import type { ContentBlock } from '../../src/protocol.gen.ts';
-import { type Chip, type Draft, EMPTY_DRAFT, type Place } from '../messages.ts';
+import { type Chip, type Draft, EMPTY_DRAFT, type ScrollPosition } from '../messages.ts';
 import { post, state } from '../state/store.ts';
 
 export const draft = signal<Draft>(EMPTY_DRAFT);
 
-/** The composer's text was set from outside: the text box follows and puts the caret there. */
-export const draftSet = signal(0);
+/** Incremented when code replaces the draft, so that the text box takes over its text and caret. */
+export const draftResets = signal(0);
 
-const SAVE_AFTER = 300;
-const LONG_PASTE = 50;
+const SAVE_DELAY_MS = 300;
+const LONG_PASTE_LINES = 50;
 let timer: ReturnType<typeof setTimeout> | undefined;
-let byHand = false;
+let edited = false;
 
-/** The user changed it. */
+/** Changes the draft on behalf of the user. */
 export function editDraft(change: Partial<Draft>): void {
-  byHand = true;
+  edited = true;
   draft.value = { ...draft.value, ...change };
   saveSoon();
 }
 
-/** Where the user reads is kept with the draft; undefined: at the end. */
-export function markPlace(place: Place | undefined): void {
+/** Saves the scroll position with the draft; undefined for the end of the transcript. */
+export function saveScrollPosition(position: ScrollPosition | undefined): void {
   const { scroll: _, ...rest } = draft.value;
-  draft.value = place ? { ...rest, scroll: place } : rest;
+  draft.value = position ? { ...rest, scroll: position } : rest;
   saveSoon();
 }
 
-/** Whether the user has changed it since it was set: then nobody else may. */
-export function isByHand(): boolean {
-  return byHand;
+/** Whether the user has changed the draft since it was set. Then the host must not replace it. */
+export function isEdited(): boolean {
+  return edited;
 }
 
 function saveSoon(): void {
   clearTimeout(timer);
-  timer = setTimeout(saveDraft, SAVE_AFTER);
+  timer = setTimeout(saveDraft, SAVE_DELAY_MS);
 }
 
 export function setDraft(next: Draft): void {
   clearTimeout(timer);
   timer = undefined;
-  byHand = false;
+  edited = false;
   draft.value = next;
-  draftSet.value += 1;
+  draftResets.value += 1;
 }
 
-/** Beside what stands there already: nobody's words are replaced by a press of a button. */
+/** Adds text and chips to the draft, and keeps what the user has written. */
 export function addToDraft(text: string, chips: readonly Chip[]): void {
   const now = draft.value;
-  const words = [now.text.trimEnd(), text].filter((part) => part !== '').join('\n');
+  const joined = [now.text.trimEnd(), text].filter((part) => part !== '').join('\n');
   const present = new Set(now.chips.map((chip) => chip.id));
   const all = [...now.chips, ...chips.filter((chip) => !present.has(chip.id))];
-  setDraft({ ...now, text: words, chips: all, caret: words.length });
+  setDraft({ ...now, text: joined, chips: all, caret: joined.length });
   editDraft({});
 }
 
@@ -64,8 +64,8 @@ export function saveDraft(): void {
   post({ type: 'draft', sessionId, draft: draft.value });
 }
 
-/** What was written a moment ago is kept with its session before another one's draft takes its place. */
-export function settleDraft(): void {
+/** Saves a pending change now, before the draft of another session replaces it. */
+export function flushDraft(): void {
   if (timer !== undefined) saveDraft();
 }
 
@@ -78,23 +78,23 @@ export function removeChip(id: string): void {
   editDraft({ chips: draft.value.chips.filter((chip) => chip.id !== id) });
 }
 
-export function isEmpty(one: Draft): boolean {
-  return one.text.trim() === '' && one.chips.length === 0;
+export function isEmpty(value: Draft): boolean {
+  return value.text.trim() === '' && value.chips.length === 0;
 }
 
-/** The draft as a prompt. Files mentioned in the text are attached only while the text still mentions them. */
-export function promptOf(one: Draft): readonly ContentBlock[] {
-  const text = one.text.trim();
-  const attached = one.chips.filter((chip) => !chip.id.startsWith('@') || text.includes(chip.id));
-  const words: ContentBlock[] = text === '' ? [] : [{ type: 'text', text }];
-  return [...words, ...attached.map((chip) => chip.block)];
+/** Converts the draft to a prompt. Chips of mentions are attached only if the text still contains the mention. */
+export function promptOf(value: Draft): readonly ContentBlock[] {
+  const text = value.text.trim();
+  const attached = value.chips.filter((chip) => !chip.id.startsWith('@') || text.includes(chip.id));
+  const textBlocks: ContentBlock[] = text === '' ? [] : [{ type: 'text', text }];
+  return [...textBlocks, ...attached.map((chip) => chip.block)];
 }
 
-/** Chips that show above the text box; mentions stand in the text itself. */
-export function shownChips(one: Draft): readonly Chip[] {
-  return one.chips.filter((chip) => !chip.id.startsWith('@'));
+/** The chips above the text box. Mentions are visible in the text itself. */
+export function shownChips(value: Draft): readonly Chip[] {
+  return value.chips.filter((chip) => !chip.id.startsWith('@'));
 }
 
 export function isLongPaste(text: string): boolean {
-  return text.split('\n').length > LONG_PASTE;
+  return text.split('\n').length > LONG_PASTE_LINES;
 }

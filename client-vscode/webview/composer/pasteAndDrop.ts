@@ -1,4 +1,4 @@
-/** Things pasted or dropped become chips. */
+/** Turns pasted and dropped images, files and long texts into chips. */
 
 import { l10n } from '../common/l10n.ts';
 import { type Chip, MAX_IMAGE } from '../messages.ts';
@@ -23,7 +23,7 @@ export async function pasteChips(event: ClipboardEvent): Promise<void> {
   addChips([{ id: newId('paste'), label, icon: 'paste', block: { type: 'text', text } }]);
 }
 
-/** Files from the Explorer and editor tabs come as URIs, images from elsewhere as files. */
+/** The Explorer and editor tabs provide URIs; other applications provide files. */
 export async function dropChips(event: DragEvent): Promise<void> {
   const data = event.dataTransfer;
   if (!data) return;

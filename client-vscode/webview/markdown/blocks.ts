@@ -1,4 +1,4 @@
-/** Markdown as blocks that settle: only the last block of a growing text is ever parsed or rendered again. */
+/** Splits streamed Markdown into blocks, so that only the last block is parsed and rendered again. */
 
 import DOMPurify from 'dompurify';
 import { Marked, type Token, type Tokens } from 'marked';
@@ -10,7 +10,7 @@ export interface CodeBlock {
   kind: 'code';
   code: string;
   language: string;
-  /** the fence is closed, or the text is over */
+  /** the closing fence was read, or the text is complete */
   closed: boolean;
 }
 
@@ -22,16 +22,16 @@ export interface HtmlBlock {
 
 export type Block = CodeBlock | HtmlBlock;
 
-/** One growing text. Feed it the whole text each time; it looks only at what is not settled yet. */
+/** Reads one streamed text. Each call gets the whole text and parses only the part after the finished blocks. */
 export class BlockReader {
-  private settled: Block[] = [];
+  private finished: Block[] = [];
   private offset = 0;
   private text = '';
 
   read(text: string, done: boolean): readonly Block[] {
     if (!text.startsWith(this.text.slice(0, this.offset))) this.reset();
     this.text = text;
-    const tokens = lex(withoutHalfFence(text.slice(this.offset), done));
+    const tokens = lex(withoutPartialFence(text.slice(this.offset), done));
     const live: Block[] = [];
     let at = this.offset;
     const last = tokens.findLastIndex((token) => token.type !== 'space');
@@ -39,46 +39,46 @@ export class BlockReader {
       const end = at + token.raw.length;
       if (token.type !== 'space') {
         const block = toBlock(token, index < last || done);
-        if (index < last) this.settled.push(block);
+        if (index < last) this.finished.push(block);
         else live.push(block);
       }
       if (index < last) this.offset = end;
       at = end;
     }
-    if (done && this.hasLateLinks(text)) return this.whole(text);
-    return [...this.settled, ...live];
+    if (done && this.hasLinkDefinitions(text)) return this.parseAll(text);
+    return [...this.finished, ...live];
   }
 
   private reset(): void {
-    this.settled = [];
+    this.finished = [];
     this.offset = 0;
   }
 
-  /** Reference definitions reach back over blocks that are settled: then everything is read once more, at the end. */
-  private hasLateLinks(text: string): boolean {
+  /** Link definitions can affect finished blocks, so a text with definitions is parsed again at the end. */
+  private hasLinkDefinitions(text: string): boolean {
     return /^ {0,3}\[[^\]]+\]:\s/m.test(text) && /\]\[[^\]]*\]/.test(text);
   }
 
-  private whole(text: string): readonly Block[] {
+  private parseAll(text: string): readonly Block[] {
     const tokens = marked.lexer(text);
     const definitions = Object.entries(tokens.links)
       .map(([name, link]) => `[${name}]: ${link.href}`)
       .join('\n');
-    this.settled = tokens
+    this.finished = tokens
       .filter((token) => token.type !== 'space' && token.type !== 'def')
       .map((token) => {
         const block = toBlock(token, true);
         return block.kind === 'html' ? { ...block, raw: `${block.raw}\n\n${definitions}` } : block;
       });
     this.offset = text.length;
-    return this.settled;
+    return this.finished;
   }
 }
 
-/** A block as sanitised HTML. `live`: it still grows, so open emphasis and links are closed first. */
+/** Renders a block as sanitised HTML. While the block is streamed (`live`), open emphasis and links are closed first. */
 export function renderHtml(raw: string, live: boolean): string {
   const html = marked.parse(live ? remend(raw) : raw, { async: false });
-  return purify(html);
+  return sanitise(html);
 }
 
 const marked = new Marked({
@@ -86,12 +86,12 @@ const marked = new Marked({
   breaks: false,
   renderer: {
     image({ href, text }) {
-      // An image would be fetched, and its address can carry what the model has read: it is a link.
+      // Loading an image could send data that the model has read to a server, so images become links.
       return `<a href="${escapeHtml(href)}">${escapeHtml(text || l10n.t('Image'))}</a>`;
     },
     link({ href, tokens }) {
-      const words = this.parser.parseInline(tokens);
-      return leadsSomewhere(href) ? `<a href="${escapeHtml(href)}">${words}</a>` : words;
+      const content = this.parser.parseInline(tokens);
+      return isSafeLink(href) ? `<a href="${escapeHtml(href)}">${content}</a>` : content;
     },
     html({ text }) {
       return escapeHtml(text);
@@ -107,10 +107,10 @@ const marked = new Marked({
   },
 });
 
-/** The web, and places in the workspace; every other scheme is inert. */
+/** Links to the web, to mail addresses and to files. Other schemes are not rendered as links. */
 const SAFE_LINK = /^(?:https?:|mailto:|file:|vscode-remote:|(?![a-z][\w+.-]*:)|[\w.@~/-]+:\d+)/i;
 
-function leadsSomewhere(href: string): boolean {
+function isSafeLink(href: string): boolean {
   return SAFE_LINK.test(href.trim());
 }
 
@@ -150,7 +150,7 @@ const ALLOWED_TAGS = [
   'ul',
 ];
 
-function purify(html: string): string {
+function sanitise(html: string): string {
   return DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
     ALLOWED_ATTR: ['href', 'class', 'type', 'checked', 'disabled', 'start', 'align', 'data-language'],
@@ -163,17 +163,17 @@ function lex(text: string): Token[] {
   return marked.lexer(text);
 }
 
-function toBlock(token: Token, settled: boolean): Block {
+function toBlock(token: Token, complete: boolean): Block {
   if (token.type === 'code') {
     const code = token as Tokens.Code;
-    const closed = settled || /\n {0,3}(`{3,}|~{3,})\s*$/.test(code.raw);
+    const closed = complete || /\n {0,3}(`{3,}|~{3,})\s*$/.test(code.raw);
     const language = (code.lang ?? '').trim().split(/\s+/)[0] ?? '';
     return { kind: 'code', code: code.text, language, closed };
   }
   return { kind: 'html', raw: token.raw };
 }
 
-/** A line at the end that may become a fence (or the fence's language) is not shown until it is whole. */
-function withoutHalfFence(text: string, done: boolean): string {
+/** Hides a last line that may become a code fence until the line is complete. */
+function withoutPartialFence(text: string, done: boolean): string {
   return done ? text : text.replace(/(^|\n) {0,3}(`{1,}|~{1,})[^\n`]*$/, '$1');
 }

@@ -1,4 +1,4 @@
-/** Code in colour, by lines. Twenty languages; what is not among them stays plain. */
+/** Syntax highlighting of code, line by line. */
 
 import hljs from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
@@ -51,16 +51,16 @@ hljs.registerAliases(['jsonc', 'json5'], { languageName: 'json' });
 hljs.registerAliases(['vue', 'svelte'], { languageName: 'xml' });
 hljs.registerAliases(['shell', 'console', 'powershell', 'fish'], { languageName: 'bash' });
 
-/** Above this, colour costs more than it gives. */
+/** Longer code is not highlighted, to save time. */
 const MAX_CODE = 100_000;
 
-/** Every line of the code as HTML; the highlighter has escaped it. Null: no such language, or too long. */
+/** Highlights code and returns one HTML string per line, escaped. Null if the language is unknown or the code is too long. */
 export function highlightLines(code: string, language: string): readonly string[] | null {
   if (code.length > MAX_CODE || hljs.getLanguage(language) === undefined) return null;
   return splitLines(hljs.highlight(code, { language, ignoreIllegals: true }).value);
 }
 
-/** Cuts HTML of nested spans into lines that stand alone: what is open at a line's end is closed and opened again. */
+/** Splits HTML into lines. Spans that are open at the end of a line are closed there and opened again on the next line. */
 function splitLines(html: string): readonly string[] {
   const open: string[] = [];
   return html.split('\n').map((line) => {

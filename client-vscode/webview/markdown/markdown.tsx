@@ -1,4 +1,4 @@
-/** Prose that grows without flicker: settled blocks keep their nodes, only the tail is written again. */
+/** Renders streamed Markdown without flicker: finished blocks keep their DOM nodes, only the last block changes. */
 
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { IconButton, memo, Toolbar } from '../common/controls.tsx';
@@ -8,7 +8,7 @@ import { post } from '../state/store.ts';
 import { BlockReader, type CodeBlock, renderHtml } from './blocks.ts';
 import { escapeHtml, highlightLines } from './highlight.ts';
 
-/** More than this in one text is not read in a side bar. */
+/** Longer texts are shown as plain text with a button to open them in an editor. */
 const MAX_TEXT = 100_000;
 const SHELLS = new Set(['sh', 'bash', 'shell', 'zsh', 'fish', 'console', 'powershell', 'cmd']);
 
@@ -18,7 +18,7 @@ export const Markdown = memo(({ text, live }: { text: string; live: boolean }) =
   if (text.length > MAX_TEXT) return <HugeText text={text} />;
   const blocks = reader.current.read(text, !live);
   return (
-    // Links inside are focusable themselves; this only hears their clicks.
+    // The links inside are focusable; this only handles their clicks.
     // biome-ignore lint/a11y: see above
     <div class="markdown" onClick={onLink}>
       {blocks.map((block, index) => {
@@ -44,7 +44,7 @@ const Html = memo(({ raw, live }: { raw: string; live: boolean }) => {
       write();
       return;
     }
-    // A selection in the tail stays what it is: the new text is written when the selection is gone.
+    // Keep the selection in this block: write the new text when the selection is gone.
     const later = () => {
       if (node.current && isSelected(node.current)) return;
       document.removeEventListener('selectionchange', later);
@@ -53,7 +53,7 @@ const Html = memo(({ raw, live }: { raw: string; live: boolean }) => {
     document.addEventListener('selectionchange', later);
     return () => document.removeEventListener('selectionchange', later);
   }, [raw, live]);
-  // Each block in the direction of its own words.
+  // Each block has its own text direction.
   return <div class="block" dir="auto" ref={node} />;
 });
 
@@ -71,7 +71,7 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
           {SHELLS.has(language) && (
             <IconButton
               icon="terminal"
-              label={l10n.t('To terminal')}
+              label={l10n.t('Send to terminal')}
               onPress={() => post({ type: 'terminal', text: code })}
             />
           )}
@@ -95,7 +95,7 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
   );
 });
 
-/** Writes the lines that are new or different; a line that was coloured never loses its colour. */
+/** Writes only the lines that changed, so that highlighted lines do not flicker. */
 function paint(node: HTMLElement, block: CodeBlock, growing: boolean): void {
   const lines = block.code.split('\n');
   const whole = growing ? lines.slice(0, -1) : lines;
@@ -140,7 +140,7 @@ document.addEventListener('selectionchange', () => {
   selecting = document.getSelection()?.isCollapsed === false;
 });
 
-/** Asked of the selection itself only while there is one: that costs a layout. */
+/** Checks the selection only if there is one, because the check forces a layout. */
 function isSelected(node: Node): boolean {
   return selecting && (document.getSelection()?.containsNode(node, true) ?? false);
 }

@@ -1,4 +1,4 @@
-/** What the user does: shown here at once, carried out by the host. */
+/** The user's actions: the view shows them at once, and the host carries them out. */
 
 import type { ContentBlock, OptionId, QueuedPrompt } from '../../src/protocol.gen.ts';
 import { scroller } from '../common/focus.ts';
@@ -7,8 +7,8 @@ import type { Draft, NewRule } from '../messages.ts';
 import { isBusy } from './state.ts';
 import { dispatch, newId, post, state } from './store.ts';
 
-/** How the id of a prompt begins that is sent once more: kept by the server, so a reload still knows. */
-export const RETRY = 'retry';
+/** Prefix of the id of a retried prompt. The server stores prompt ids, so a loaded transcript shows retries too. */
+export const RETRY_PREFIX = 'retry';
 
 export function send(
   prompt: readonly ContentBlock[],
@@ -26,40 +26,40 @@ export function send(
   post({ type: 'send', promptId, prompt, draft, whenBusy });
 }
 
-/** The same prompt once more, as a new turn. */
+/** Sends the same prompt again as a new turn. */
 export function resend(prompt: readonly ContentBlock[]): void {
-  send(prompt, { text: promptText(prompt), chips: [], caret: 0 }, 'queue', newId(RETRY));
+  send(prompt, { text: promptText(prompt), chips: [], caret: 0 }, 'queue', newId(RETRY_PREFIX));
 }
 
-/** The older part of the conversation becomes a summary; the server knows how. */
+/** Asks the server to replace the older part of the conversation with a summary. */
 export function summarise(): void {
   send([{ type: 'text', text: '/compact' }], { text: '', chips: [], caret: 0 }, 'queue');
 }
 
-export function carryOn(): void {
+export function continueTurn(): void {
   const text = 'Continue where you stopped.';
   send([{ type: 'text', text }], { text: '', chips: [], caret: 0 }, 'queue');
 }
 
-/** A prompt out of the line. */
+/** Removes a prompt from the queue. */
 export function withdraw(promptId: string): void {
   dispatch({ type: 'withdrawn', promptId });
   post({ type: 'withdraw', promptId });
 }
 
-/** A prompt out of the line and into the composer, with everything that is attached to it. */
+/** Removes a prompt from the queue and puts it with its attachments into the composer. */
 export function editQueued({ promptId, prompt }: QueuedPrompt): void {
   dispatch({ type: 'withdrawn', promptId });
   post({ type: 'editQueued', promptId, prompt });
 }
 
-/** The rest of the wait before the server's next try is not waited for. */
+/** Skips the wait before the server asks the provider again. */
 export function retryNow(turnId: string): void {
   dispatch({ type: 'retrying', turnId });
   post({ type: 'retryNow' });
 }
 
-/** A prompt of the line, handed over at the running turn's next step instead. */
+/** Makes the running turn read a queued prompt at its next step. */
 export function steer(promptId: string): void {
   dispatch({ type: 'withdrawn', promptId });
   post({ type: 'steer', promptId });
@@ -70,6 +70,7 @@ export function stop(): void {
   post({ type: 'stop' });
 }
 
+/** With `rest`, files with conflicts are skipped instead of blocking the undo. */
 export function undo(turnId: string, direction: 'undo' | 'redo', rest = false): void {
   dispatch({ type: 'undoing', turnId, direction });
   post({ type: 'undo', turnId, direction, rest });
@@ -84,13 +85,13 @@ export function answer(
   post({ type: 'answer', approvalId, optionId, ...more });
 }
 
-/** Saved first, and only then an answer: a rule that cannot be one must not look like a permission. */
+/** Saves a rule and then allows the call. If the rule cannot be saved, the call is not allowed. */
 export function allowByRule(approvalId: string, rule: NewRule): void {
   dispatch({ type: 'answering', approvalId, answer: 'allow' });
   post({ type: 'allowByRule', approvalId, rule });
 }
 
-/** By the user's hand: what grows or shrinks now must not move what is being read. */
+/** Opens or closes a row. Stops following the end, so that the row stays where the user clicked. */
 export function toggle(key: string, open: boolean): void {
   scroller.leave();
   dispatch({ type: 'toggle', key, open });

@@ -1,4 +1,4 @@
-/** The one function that changes the chat. Nothing here decides, waits or reads a clock. */
+/** The reducer of the chat view: a pure function from a state and a message or action to the next state. */
 
 import type {
   ApprovalRequest,
@@ -10,11 +10,11 @@ import type {
 } from '../../src/protocol.gen.ts';
 import { promptText } from '../common/format.ts';
 import type { ToView } from '../messages.ts';
-import { type Entry, type Pending, type Prose, runningTurn, type State, say, type Turn } from './state.ts';
-import { applyUpdate, goingOn, prependItems, turnsFrom } from './turns.ts';
+import { announce, type Entry, type PendingApproval, type Prose, runningTurn, type State, type Turn } from './state.ts';
+import { applyUpdate, prependItems, turnsFrom, withoutRetry } from './turns.ts';
 
-/** What the user does in the view itself. */
-export type Local =
+/** Actions of the user that the view shows before the host confirms them. */
+export type LocalAction =
   | { type: 'sending'; promptId: string; prompt: readonly ContentBlock[]; at: number }
   | { type: 'withdrawn'; promptId: string }
   | { type: 'stopping'; at: number }
@@ -22,12 +22,12 @@ export type Local =
   | { type: 'answering'; approvalId: string; answer: 'allow' | 'deny' }
   | { type: 'undoing'; turnId: string; direction: 'undo' | 'redo' }
   | { type: 'toggle'; key: string; open: boolean }
-  | { type: 'olderAsked' }
+  | { type: 'olderRequested' }
   | { type: 'keepWaiting'; at: number }
-  | { type: 'sawCards'; approvalIds: readonly string[]; above: readonly string[] }
+  | { type: 'cardsMoved'; visible: readonly string[]; above: readonly string[] }
   | { type: 'dismissCrash' };
 
-export function reduce(state: State, action: ToView | Local): State {
+export function reduce(state: State, action: ToView | LocalAction): State {
   switch (action.type) {
     case 'hello':
       return { ...state, mac: action.mac, trusted: action.trusted };
@@ -39,8 +39,8 @@ export function reduce(state: State, action: ToView | Local): State {
       return {
         ...state,
         opening: action.sessionId,
-        unopened: null,
-        mode: action.sessionId === null ? action.mode : state.mode,
+        openError: null,
+        newSessionMode: action.mode,
         session: null,
         turns: [],
         queue: [],
@@ -51,7 +51,7 @@ export function reduce(state: State, action: ToView | Local): State {
         gap: false,
         context: null,
         stopping: null,
-        // It may be on its way already: after a crash it is opened again, and perhaps once more.
+        // After a crash the same session is opened again, possibly more than once: the banner stays until then.
         crashed:
           state.crashed && action.sessionId !== null && (state.session?.id ?? state.opening) === action.sessionId,
         toggles: {},
@@ -62,8 +62,8 @@ export function reduce(state: State, action: ToView | Local): State {
       return action.page.session.id === state.session?.id ? withPage(state, action.page, action.at) : state;
     case 'openFailed':
       if (state.opening !== action.sessionId) return state;
-      return say(
-        { ...state, opening: null, unopened: { sessionId: action.sessionId, message: action.message } },
+      return announce(
+        { ...state, opening: null, openError: { sessionId: action.sessionId, message: action.message } },
         'failed',
         action.message,
       );
@@ -71,9 +71,8 @@ export function reduce(state: State, action: ToView | Local): State {
       return {
         ...state,
         session: action.session,
-        mode: action.session.mode,
         opening: null,
-        unopened: null,
+        openError: null,
         lastSeq: 0,
       };
     case 'older':
@@ -85,18 +84,20 @@ export function reduce(state: State, action: ToView | Local): State {
         hasMore: action.hasMore,
         loadingOlder: false,
       };
-    case 'olderAsked':
+    case 'olderRequested':
       return { ...state, loadingOlder: true };
     case 'updates':
-      return action.updates.reduce((before, update) => follow(before, update, action.at), state);
+      return action.updates.reduce((before, update) => applyInOrder(before, update, action.at), state);
     case 'session':
       if (action.session.id !== state.session?.id) return state;
-      return { ...state, session: action.session, mode: action.session.mode };
+      return { ...state, session: action.session };
+    case 'context':
+      return { ...state, context: action.context };
     case 'approval': {
       const { request } = action;
       const others = state.approvals.filter((pending) => pending.request.approvalId !== request.approvalId);
-      return say(
-        { ...state, approvals: [...others, { request, at: action.at }] },
+      return announce(
+        { ...state, approvals: [...others, { request }] },
         'approval',
         request.call.title || request.call.name,
       );
@@ -105,29 +106,31 @@ export function reduce(state: State, action: ToView | Local): State {
       const { approvalId, optionId } = action.resolved;
       const found = state.approvals.find((pending) => pending.request.approvalId === approvalId);
       if (!found) return state;
-      const kind = kindOf(found.request);
-      const allowed =
-        optionId === 'allow_once' ? { ...state.allowed, [kind]: (state.allowed[kind] ?? 0) + 1 } : state.allowed;
-      return { ...state, allowed, approvals: state.approvals.filter((pending) => pending !== found) };
+      const kind = callKind(found.request);
+      const allowedCounts =
+        optionId === 'allow_once'
+          ? { ...state.allowedCounts, [kind]: (state.allowedCounts[kind] ?? 0) + 1 }
+          : state.allowedCounts;
+      return { ...state, allowedCounts, approvals: state.approvals.filter((pending) => pending !== found) };
     }
     case 'answerRefused':
-      return mapPending(state, action.approvalId, ({ answering: _, ...pending }) => ({
+      return mapApproval(state, action.approvalId, ({ answering: _, ...pending }) => ({
         ...pending,
         fault: action.message,
       }));
     case 'amended':
-      return mapPending(state, action.approvalId, ({ fault: _, ...pending }) => ({
+      return mapApproval(state, action.approvalId, ({ fault: _, ...pending }) => ({
         ...pending,
         amended: action.amended,
       }));
     case 'answering':
-      return mapPending(state, action.approvalId, (pending) => ({ ...pending, answering: action.answer }));
+      return mapApproval(state, action.approvalId, (pending) => ({ ...pending, answering: action.answer }));
     case 'ask':
-      return say({ ...state, asks: [...state.asks, action.ask] }, 'asked', action.ask.question);
+      return announce({ ...state, asks: [...state.asks, action.ask] }, 'asked', action.ask.question);
     case 'askOver':
       return { ...state, asks: state.asks.filter((ask) => ask.id !== action.id) };
     case 'queue':
-      return action.sessionId === state.session?.id ? queued(state, action.prompts) : state;
+      return action.sessionId === state.session?.id ? withQueue(state, action.prompts) : state;
     case 'withdrawn':
       return { ...state, queue: state.queue.filter((prompt) => prompt.promptId !== action.promptId) };
     case 'sending': {
@@ -144,7 +147,7 @@ export function reduce(state: State, action: ToView | Local): State {
         undo: 'none',
         conflicts: [],
       };
-      return { ...state, turns: [...withoutRefused(state.turns, turn), turn], heard: action.at, crashed: false };
+      return { ...state, turns: [...withoutRefused(state.turns, turn), turn], lastUpdateAt: action.at, crashed: false };
     }
     case 'sendFailed':
       return {
@@ -162,11 +165,11 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'stopping':
       return { ...state, stopping: action.at };
     case 'retrying':
-      return mapTurn(state, action.turnId, goingOn);
-    case 'sawCards':
-      return { ...state, seen: action.approvalIds, above: action.above };
+      return mapTurn(state, action.turnId, withoutRetry);
+    case 'cardsMoved':
+      return { ...state, visibleCards: action.visible, cardsAbove: action.above };
     case 'keepWaiting':
-      return { ...state, heard: action.at };
+      return { ...state, lastUpdateAt: action.at };
     case 'undoing':
       return mapTurn(state, action.turnId, (turn) => ({
         ...turn,
@@ -188,7 +191,7 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'model':
       return { ...state, model: action.model };
     case 'mode':
-      return { ...state, mode: action.mode };
+      return { ...state, newSessionMode: action.mode };
     case 'commands':
       return { ...state, commands: action.commands };
     case 'recent':
@@ -196,7 +199,7 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'toggle':
       return { ...state, toggles: { ...state.toggles, [action.key]: action.open } };
     case 'crashed':
-      return { ...state, crashed: true, approvals: [], asks: [], stopping: null };
+      return { ...state, crashed: true, stopping: null };
     case 'dismissCrash':
       return { ...state, crashed: false };
     case 'mentions':
@@ -205,54 +208,51 @@ export function reduce(state: State, action: ToView | Local): State {
     case 'retry':
     case 'focus':
     case 'reveal':
-      return state; // the composer's and the scroller's own business
+      return state; // handled in main.tsx
     default:
       return action satisfies never;
   }
 }
 
-/** The newest page of a session in the place of whatever was here of it. */
+/** Replaces the transcript with the newest page of the session. */
 function withPage(state: State, page: SessionLoadResult, at: number): State {
   const same = state.session?.id === page.session.id;
-  const others = state.approvals.filter((pending) => pending.request.sessionId !== page.session.id);
-  const known = new Map(state.approvals.map((pending) => [pending.request.approvalId, pending]));
   return {
     ...state,
     session: page.session,
     opening: null,
-    mode: page.session.mode,
-    turns: withSending(turnsFrom(page.items, page.session.busy), state.turns),
+    turns: withUnsent(turnsFrom(page.items, page.session.busy), state.turns),
     oldest: page.items[0]?.id ?? '',
     hasMore: page.hasMore,
     loadingOlder: false,
     lastSeq: page.lastSeq,
     gap: false,
-    approvals: [...others, ...page.pendingApprovals.map((request) => known.get(request.approvalId) ?? { request, at })],
     stopping: page.session.busy ? state.stopping : null,
-    heard: at,
+    lastUpdateAt: at,
     toggles: same ? state.toggles : {},
   };
 }
 
-/** What was sent while the session was loaded, or could not be, belongs to it, though no page has it. */
-function withSending(loaded: readonly Turn[], before: readonly Turn[]): readonly Turn[] {
-  const known = new Set(loaded.map((turn) => turn.promptId));
-  const mine = before.filter(({ status }) => status === 'sending' || status === 'refused');
-  return [...loaded, ...mine.filter((turn) => !known.has(turn.promptId))];
+/** Keeps the prompts that were sent while the session was loading, or that failed: no page contains them. */
+function withUnsent(loaded: readonly Turn[], before: readonly Turn[]): readonly Turn[] {
+  const loadedIds = new Set(loaded.map((turn) => turn.promptId));
+  const unsent = before.filter(({ status }) => status === 'sending' || status === 'refused');
+  return [...loaded, ...unsent.filter((turn) => !loadedIds.has(turn.promptId))];
 }
 
-/** A prompt that was refused stands no more when the same is sent again. */
+/** Removes the failed attempt when the same prompt is sent again. */
 function withoutRefused(turns: readonly Turn[], sent: Turn): readonly Turn[] {
-  const again = ({ status, prompt }: Turn) => status === 'refused' && promptText(prompt) === promptText(sent.prompt);
-  return turns.filter((turn) => !again(turn));
+  const isSamePrompt = ({ status, prompt }: Turn) =>
+    status === 'refused' && promptText(prompt) === promptText(sent.prompt);
+  return turns.filter((turn) => !isSamePrompt(turn));
 }
 
-/** What a question has in common with others like it: the tool, and of a command its first word. */
-export function kindOf({ call, preview }: ApprovalRequest): string {
+/** Groups similar calls: by tool, and for commands by their first word. */
+export function callKind({ call, preview }: ApprovalRequest): string {
   return preview.kind === 'command' ? `${call.name} ${preview.command.trim().split(/\s/, 1)[0]}` : call.name;
 }
 
-function mapPending(state: State, approvalId: string, change: (pending: Pending) => Pending): State {
+function mapApproval(state: State, approvalId: string, change: (pending: PendingApproval) => PendingApproval): State {
   const approvals = state.approvals.map((one) => (one.request.approvalId === approvalId ? change(one) : one));
   return { ...state, approvals };
 }
@@ -261,16 +261,16 @@ function mapTurn(state: State, turnId: string, change: (turn: Turn) => Turn): St
   return { ...state, turns: state.turns.map((turn) => (turn.id === turnId ? change(turn) : turn)) };
 }
 
-/** The line as it is now. What was steered and waits no more while the turn runs has been read: it is part of the turn. */
-function queued(state: State, prompts: readonly QueuedPrompt[]): State {
+/** Replaces the queue. A steered prompt that left the queue while a turn runs was read, so it becomes part of the turn. */
+function withQueue(state: State, prompts: readonly QueuedPrompt[]): State {
   const waiting = new Set(prompts.map((prompt) => prompt.promptId));
   const read = state.queue.filter((prompt) => prompt.kind === 'steer' && !waiting.has(prompt.promptId));
   const running = runningTurn(state);
-  // A prompt that was sent, and that the server put behind others, stands in the line and nowhere else.
+  // A sent prompt that the server has queued is shown only in the queue.
   const turns = state.turns.filter((turn) => turn.status !== 'sending' || !waiting.has(turn.promptId ?? ''));
   const next = { ...state, queue: prompts, turns: turns.length === state.turns.length ? state.turns : turns };
   if (read.length === 0) return next;
-  // With no turn running it may have been read at the very end, or be about to begin its own: its answer will tell.
+  // If no turn runs, the prompt was read at the end of the last turn or will start its own: its answer decides.
   return running ? withSteers(next, running.id, read) : { ...next, queue: [...read, ...prompts] };
 }
 
@@ -282,14 +282,14 @@ function withSteers(state: State, turnId: string, read: readonly QueuedPrompt[])
   }));
 }
 
-/** One update in its order: what is known is passed over, and a gap stops everything until a load. */
-function follow(state: State, update: UpdateParams, at: number): State {
+/** Applies an update in order: ignores known ones, and after a gap ignores all until the session is loaded again. */
+function applyInOrder(state: State, update: UpdateParams, at: number): State {
   if (update.sessionId !== state.session?.id || state.gap || update.seq <= state.lastSeq) return state;
   if (update.seq > state.lastSeq + 1) return { ...state, gap: true };
-  return applyUpdate({ ...state, lastSeq: update.seq, heard: at }, update, at);
+  return applyUpdate({ ...state, lastSeq: update.seq, lastUpdateAt: at }, update, at);
 }
 
-/** The held request of a prompt came back: the end of turns that no update announced. */
+/** Handles the answer to a prompt request: ends a turn for which no update was sent. */
 function answered(state: State, promptId: string, reply: string | undefined, stopReason: StopReason): State {
   const turns = state.turns.flatMap((turn): Turn[] => {
     if (turn.promptId !== promptId || turn.status !== 'sending') return [turn];

@@ -1,4 +1,4 @@
-/** The chat as a value. */
+/** The state of the chat view. The host owns approvals, questions, session metadata and context usage; it sends changes. */
 
 import type {
   ApprovalRequest,
@@ -18,13 +18,13 @@ import type {
   UndoResult,
   Usage,
 } from '../../src/protocol.gen.ts';
-import type { Ask, ModelState, ServerState } from '../messages.ts';
+import type { Ask, ContextUsage, ModelState, ServerState } from '../messages.ts';
 
 export interface Prose {
   kind: 'message' | 'thought';
   id: string;
   text: string;
-  /** when its first and its latest piece came, in ms; unknown in loaded transcripts */
+  /** when its first and its latest chunk arrived, in ms; unknown in loaded transcripts */
   began?: number;
   grew?: number;
 }
@@ -33,9 +33,9 @@ export interface Call {
   kind: 'tool_call';
   id: string;
   call: ToolCall;
-  /** live output, the end of it */
+  /** the end of the live output */
   progress: string;
-  /** arguments as the model writes them */
+  /** the arguments that have been streamed so far, as JSON text */
   written: string;
 }
 
@@ -62,50 +62,50 @@ export interface TurnEnd {
 }
 
 export interface Turn {
-  /** names the turn's nodes, and never changes, not even when the server names the turn */
+  /** identifies the turn's DOM nodes; stays the same when the server assigns the turn id */
   key: string;
   id: string;
   promptId?: string;
   prompt: readonly ContentBlock[];
-  /** the item of a loaded transcript that is taken for the prompt */
+  /** the id of the prompt's item in a loaded transcript */
   promptItem?: string;
   status: 'sending' | 'refused' | 'running' | 'ended' | 'interrupted';
   refusal?: string;
   began?: number;
   ended?: number;
   entries: readonly Entry[];
-  /** where in the entries the newest step of the agent began: what was steered is read there */
+  /** the index in `entries` where the newest step began; steered prompts are read there */
   step?: number;
   files: readonly ChangedFile[];
   plan: readonly PlanEntry[];
-  /** when the server asks the provider again, and what went wrong; it waits until then */
+  /** when the server will ask the provider again, and why the last request failed */
   retry?: { at: number; cause?: FailureKind };
   usage?: Usage;
   end?: TurnEnd;
   undo: 'none' | 'undoing' | 'undone' | 'redoing';
-  /** files the last undo or redo left alone */
+  /** files that the last undo or redo skipped */
   conflicts: UndoResult['refused'];
 }
 
-export interface Pending {
+/** A pending approval, with what the view knows about it. */
+export interface PendingApproval {
   request: ApprovalRequest;
-  at: number;
-  /** what the user pressed here; the server has not said yet that it holds */
+  /** the answer that was pressed in this view and is not confirmed yet */
   answering?: 'allow' | 'deny';
-  /** why the answer, or the rule it was to be allowed by, cannot be one */
+  /** why the last answer, or its rule, was not accepted */
   fault?: string;
   /** the user has changed the proposal in the diff editor */
   amended?: boolean;
 }
 
-/** What a screen reader should hear; `n` grows by one with each. */
-export interface Said {
+/** A message for screen readers; `n` grows by one with each message. */
+export interface Announcement {
   n: number;
-  what: QuietNews | UrgentNews;
+  what: PoliteNews | UrgentNews;
   detail: string;
 }
 
-type QuietNews = 'working' | 'ready' | 'stopped' | 'callFailed';
+type PoliteNews = 'working' | 'ready' | 'stopped' | 'callFailed';
 type UrgentNews = 'approval' | 'failed' | 'asked';
 
 export interface State {
@@ -113,41 +113,41 @@ export interface State {
   trusted: boolean;
   mac: boolean;
   session: Session | null;
-  /** a session is on its way */
+  /** the id of the session that is being loaded */
   opening: string | null;
   /** a session that could not be loaded, and why */
-  unopened: { sessionId: string; message: string } | null;
-  mode: Mode;
+  openError: { sessionId: string; message: string } | null;
+  newSessionMode: Mode;
   turns: readonly Turn[];
-  /** the id of the first item of the transcript that is here */
+  /** the id of the oldest item that is loaded */
   oldest: string;
   hasMore: boolean;
   loadingOlder: boolean;
   lastSeq: number;
-  /** an update was missed: the view asks for the session again */
+  /** an update was missed, so the session has to be loaded again */
   gap: boolean;
-  approvals: readonly Pending[];
-  /** questions whose card is in sight */
-  seen: readonly string[];
-  /** and those whose card is out of sight above it */
-  above: readonly string[];
+  approvals: readonly PendingApproval[];
+  /** approvals whose card is visible */
+  visibleCards: readonly string[];
+  /** approvals whose card is scrolled out of view above */
+  cardsAbove: readonly string[];
   asks: readonly Ask[];
   queue: readonly QueuedPrompt[];
-  context: { used: number; window?: number } | null;
+  context: ContextUsage | null;
   stopping: number | null;
-  /** when the running turn last gave a sign */
-  heard: number;
+  /** when the last update of the running turn arrived */
+  lastUpdateAt: number;
   model: ModelState | null;
   commands: readonly Command[];
   recent: readonly Session[];
-  /** rows the user opened or closed by hand */
+  /** rows that the user opened or closed */
   toggles: Readonly<Record<string, boolean>>;
-  /** how often a kind of call was allowed once, to offer a rule after the third time */
-  allowed: Readonly<Record<string, number>>;
+  /** how often each kind of call was allowed once; after the third time the card offers a rule */
+  allowedCounts: Readonly<Record<string, number>>;
   crashed: boolean;
-  /** the latest quiet and the latest urgent news: neither covers the other */
-  quiet: Said;
-  urgent: Said;
+  /** the latest polite and the latest urgent message for screen readers */
+  polite: Announcement;
+  urgent: Announcement;
 }
 
 export const INITIAL: State = {
@@ -156,8 +156,8 @@ export const INITIAL: State = {
   mac: false,
   session: null,
   opening: null,
-  unopened: null,
-  mode: 'ask',
+  openError: null,
+  newSessionMode: 'ask',
   turns: [],
   oldest: '',
   hasMore: false,
@@ -165,45 +165,49 @@ export const INITIAL: State = {
   lastSeq: 0,
   gap: false,
   approvals: [],
-  seen: [],
-  above: [],
+  visibleCards: [],
+  cardsAbove: [],
   asks: [],
   queue: [],
   context: null,
   stopping: null,
-  heard: 0,
+  lastUpdateAt: 0,
   model: null,
   commands: [],
   recent: [],
   toggles: {},
-  allowed: {},
+  allowedCounts: {},
   crashed: false,
-  quiet: { n: 0, what: 'ready', detail: '' },
+  polite: { n: 0, what: 'ready', detail: '' },
   urgent: { n: 0, what: 'failed', detail: '' },
 };
 
-/** Whether a turn runs here. What runs in another window is stopped, steered and queued for there. */
+/** Whether a turn runs in this window. A turn in another window can be stopped and steered only there. */
 export function isBusy(state: State): boolean {
   const last = state.turns.at(-1);
   return last?.status === 'sending' || (last?.status === 'running' && !state.session?.elsewhere);
+}
+
+export function currentMode(state: State): Mode {
+  return state.session?.mode ?? state.newSessionMode;
 }
 
 export function runningTurn(state: State): Turn | undefined {
   return state.turns.findLast((turn) => turn.status === 'running');
 }
 
-/** The questions of the session in view, in the order of the calls they are about. */
-export function questions(state: State): readonly Pending[] {
+/** The pending approvals of the session in view, in the order of their calls. */
+export function sessionApprovals(state: State): readonly PendingApproval[] {
   const mine = state.approvals.filter((pending) => pending.request.sessionId === state.session?.id);
   if (mine.length < 2) return mine;
-  const place = new Map(state.turns.flatMap((turn) => turn.entries).map((entry, index) => [entry.id, index]));
-  const of = ({ request }: Pending) => place.get(request.call.id) ?? Number.MAX_SAFE_INTEGER;
-  return mine.toSorted((a, b) => of(a) - of(b));
+  const positions = new Map(state.turns.flatMap((turn) => turn.entries).map((entry, index) => [entry.id, index]));
+  const positionOf = ({ request }: PendingApproval) => positions.get(request.call.id) ?? Number.MAX_SAFE_INTEGER;
+  return mine.toSorted((a, b) => positionOf(a) - positionOf(b));
 }
 
-export function say(state: State, what: Said['what'], detail = ''): State {
+export function announce(state: State, what: Announcement['what'], detail = ''): State {
   if (what === 'approval' || what === 'failed' || what === 'asked') {
     return { ...state, urgent: { n: state.urgent.n + 1, what, detail } };
   }
-  return { ...state, quiet: { n: state.quiet.n + 1, what, detail } };
+  return { ...state, polite: { n: state.polite.n + 1, what, detail } };
 }

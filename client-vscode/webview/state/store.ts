@@ -1,8 +1,8 @@
-/** The one place where the view's state lives, and its line to the host. */
+/** Holds the state of the view and sends messages to the host. */
 
 import { signal } from '@preact/signals';
 import type { FromView } from '../messages.ts';
-import { type Local, reduce } from './reduce.ts';
+import { type LocalAction, reduce } from './reduce.ts';
 import { INITIAL, type State } from './state.ts';
 
 interface VsCodeApi {
@@ -22,7 +22,7 @@ export function post(message: FromView): void {
   vscode.postMessage(message);
 }
 
-export function dispatch(action: Parameters<typeof reduce>[1] | Local): void {
+export function dispatch(action: Parameters<typeof reduce>[1] | LocalAction): void {
   state.value = reduce(state.value, action);
   if (state.value.gap && !reloading) {
     reloading = true;
@@ -34,11 +34,11 @@ export function dispatch(action: Parameters<typeof reduce>[1] | Local): void {
 
 let reloading = false;
 
-let ids = 0;
-const run = Math.random().toString(36).slice(2, 8);
+let idCount = 0;
+const viewId = Math.random().toString(36).slice(2, 8);
 
-/** A name for a prompt, new in this view and unlikely in any other. */
+/** An id that is unique in this view, and very unlikely to occur in another. */
 export function newId(prefix: string): string {
-  ids += 1;
-  return `${prefix}-${run}-${ids}`;
+  idCount += 1;
+  return `${prefix}-${viewId}-${idCount}`;
 }

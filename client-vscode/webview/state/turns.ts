@@ -1,9 +1,9 @@
-/** Turns out of items and updates: the part of the reducer that knows the wire's transcript. */
+/** Builds turns from transcript items and session updates: the part of the reducer that knows the protocol. */
 
 import type { Item, UpdateParams } from '../../src/protocol.gen.ts';
-import { type Call, type ChangedFile, type Entry, type Prose, type State, say, type Turn } from './state.ts';
+import { announce, type Call, type ChangedFile, type Entry, type Prose, type State, type Turn } from './state.ts';
 
-/** What is kept of a call's live output: enough to look at, never a flood. */
+/** Maximum length of a call's live output; only its end is kept. */
 const MAX_PROGRESS = 32_000;
 
 export function turnsFrom(items: readonly Item[], busy: boolean): readonly Turn[] {
@@ -19,13 +19,13 @@ export function turnsFrom(items: readonly Item[], busy: boolean): readonly Turn[
   });
 }
 
-/** Older items in front; a turn cut by the page border is made whole. */
+/** Adds older items, and joins a turn that was split between two pages. */
 export function prependItems(turns: readonly Turn[], items: readonly Item[]): readonly Turn[] {
   const older = turnsFrom(items, false);
   const seam = older.at(-1);
   const first = turns[0];
   if (!seam || !first || seam.id !== first.id) return [...older, ...turns];
-  // A page that began with a prompt steered into the turn took that for the turn's own.
+  // If a page started with a steered prompt, that prompt was mistaken for the prompt of the turn.
   const steered: Entry[] =
     first.promptItem === undefined ? [] : [{ kind: 'steer', id: first.promptItem, prompt: first.prompt }];
   const { promptItem: _, ...rest } = first;
@@ -47,33 +47,28 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
   switch (update.kind) {
     case 'turn_started': {
       const started = startTurn(state, turnId, update.prompt, update.promptId, at);
-      return say({ ...started, stopping: null }, 'working');
+      return announce({ ...started, stopping: null }, 'working');
     }
     case 'session_info':
-      return { ...state, session: update.session, mode: update.session.mode };
-    case 'usage': {
-      const context =
-        update.contextWindow === undefined
-          ? { used: update.contextUsed }
-          : { used: update.contextUsed, window: update.contextWindow };
-      return inTurn({ ...state, context }, turnId, (turn) => ({ ...turn, usage: update.usage }));
-    }
+      return { ...state, session: update.session };
+    case 'usage':
+      return inTurn(state, turnId, (turn) => ({ ...turn, usage: update.usage }));
     case 'state':
-      if (update.prompt) return steerIn(state, turnId, update.promptId ?? `steer.${params.seq}`, update.prompt);
-      // What it would show, the entries show; but where a step begins is where it reads what was steered.
+      if (update.prompt) return insertSteer(state, turnId, update.promptId ?? `steer.${params.seq}`, update.prompt);
+      // Only the start of a step matters here, because steered prompts are read there.
       if (update.state !== 'assistant') return state;
-      return inTurn(state, turnId, (turn) => ({ ...goingOn(turn), step: turn.entries.length }));
+      return inTurn(state, turnId, (turn) => ({ ...withoutRetry(turn), step: turn.entries.length }));
     case 'agent_message_chunk':
     case 'agent_thought_chunk': {
       const kind = update.kind === 'agent_message_chunk' ? 'message' : 'thought';
       return inTurn(state, turnId, (turn) => ({
-        ...goingOn(turn),
-        entries: grow(turn.entries, kind, update.itemId, update.text, at),
+        ...withoutRetry(turn),
+        entries: appendText(turn.entries, kind, update.itemId, update.text, at),
       }));
     }
     case 'tool_call': {
-      const next = inTurn(state, turnId, (turn) => ({ ...turn, entries: upsert(turn.entries, update.call) }));
-      return update.call.status === 'failed' ? say(next, 'callFailed', update.call.title) : next;
+      const next = inTurn(state, turnId, (turn) => ({ ...turn, entries: upsertCall(turn.entries, update.call) }));
+      return update.call.status === 'failed' ? announce(next, 'callFailed', update.call.title) : next;
     }
     case 'tool_call_args_chunk':
       return inTurn(state, turnId, (turn) => ({
@@ -95,13 +90,13 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
     case 'notice': {
       const { retryAfter, ...notice } = update;
       const next = inTurn(state, turnId, (turn) => ({
-        ...goingOn(turn),
+        ...withoutRetry(turn),
         ...(retryAfter !== undefined && {
           retry: { at: at + retryAfter * 1000, ...(notice.cause && { cause: notice.cause }) },
         }),
         entries: [...turn.entries, { ...notice, id: `notice.${params.seq}`, turnId, seq: params.seq }],
       }));
-      return notice.level === 'error' ? say(next, 'failed', notice.message) : next;
+      return notice.level === 'error' ? announce(next, 'failed', notice.message) : next;
     }
     case 'compaction':
       return inTurn(state, turnId, (turn) => ({
@@ -111,22 +106,21 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
     case 'turn_ended': {
       const { kind: _, ...end } = update;
       const next = inTurn({ ...state, stopping: null }, turnId, (turn) => ({
-        ...goingOn(turn),
+        ...withoutRetry(turn),
         status: 'ended',
         ended: at,
         end,
         usage: update.usage,
       }));
-      const asked = next.approvals.filter((pending) => pending.request.turnId !== turnId);
-      if (end.error) return say({ ...next, approvals: asked }, 'failed', end.error.message);
-      return say({ ...next, approvals: asked }, end.stopReason === 'cancelled' ? 'stopped' : 'ready');
+      if (end.error) return announce(next, 'failed', end.error.message);
+      return announce(next, end.stopReason === 'cancelled' ? 'stopped' : 'ready');
     }
     default:
       return update satisfies never;
   }
 }
 
-/** Added and removed lines of several changes to one file are summed; a created file stays created. */
+/** Sums the added and removed lines of a file that changed several times. A created file stays created. */
 export function mergeFile(files: readonly ChangedFile[], change: ChangedFile): readonly ChangedFile[] {
   const before = files.find((file) => file.uri === change.uri);
   const { uri, added, removed } = change;
@@ -136,8 +130,8 @@ export function mergeFile(files: readonly ChangedFile[], change: ChangedFile): r
   return files.map((file) => (file === before ? merged : file));
 }
 
-/** It waits for no next try, or no more. */
-export function goingOn(turn: Turn): Turn {
+/** The turn no longer waits before the server asks the provider again. */
+export function withoutRetry(turn: Turn): Turn {
   if (turn.retry === undefined) return turn;
   const { retry: _, ...rest } = turn;
   return rest;
@@ -157,27 +151,27 @@ function emptyTurn(id: string): Turn {
   };
 }
 
-/** A turn's own prompt is its first item; one that comes later was steered into it. */
-function isUntouched({ prompt, entries, files, plan }: Turn): boolean {
+/** Whether the turn has no content yet: the prompt of a turn is its first item, later prompts were steered. */
+function isEmpty({ prompt, entries, files, plan }: Turn): boolean {
   return prompt.length === 0 && entries.length === 0 && files.length === 0 && plan.length === 0;
 }
 
 function addItem(turn: Turn, item: Item): Turn {
   switch (item.kind) {
     case 'prompt': {
-      if (!isUntouched(turn)) {
+      if (!isEmpty(turn)) {
         return { ...turn, entries: [...turn.entries, { kind: 'steer', id: item.id, prompt: item.prompt }] };
       }
-      const named: Turn = { ...turn, prompt: item.prompt, promptItem: item.id };
-      if (item.promptId !== undefined) named.promptId = item.promptId;
-      if (item.at !== undefined) named.began = Date.parse(item.at);
-      return named;
+      const started: Turn = { ...turn, prompt: item.prompt, promptItem: item.id };
+      if (item.promptId !== undefined) started.promptId = item.promptId;
+      if (item.at !== undefined) started.began = Date.parse(item.at);
+      return started;
     }
     case 'message':
     case 'thought':
       return { ...turn, entries: [...turn.entries, { kind: item.kind, id: item.id, text: item.text }] };
     case 'tool_call':
-      return { ...turn, entries: upsert(turn.entries, item.call) };
+      return { ...turn, entries: upsertCall(turn.entries, item.call) };
     case 'notice':
     case 'compaction':
       return { ...turn, entries: [...turn.entries, item] };
@@ -207,13 +201,13 @@ function startTurn(state: State, id: string, prompt: Turn['prompt'], promptId: s
   }
   const turn: Turn = { ...emptyTurn(id), prompt, status: 'running', began: at };
   if (promptId !== undefined) turn.promptId = promptId;
-  // What waits to be sent comes after what has begun.
-  const sent = state.turns.findLastIndex((one) => one.status !== 'sending') + 1;
-  return { ...state, queue, turns: state.turns.toSpliced(sent, 0, turn) };
+  // Prompts that are still being sent come after turns that have started.
+  const index = state.turns.findLastIndex((one) => one.status !== 'sending') + 1;
+  return { ...state, queue, turns: state.turns.toSpliced(index, 0, turn) };
 }
 
-/** Words that the running turn reads now: here is their place, wherever the line had put them. */
-function steerIn(state: State, turnId: string, id: string, prompt: Turn['prompt']): State {
+/** Inserts a steered prompt where the running turn reads it, and removes it from the queue. */
+function insertSteer(state: State, turnId: string, id: string, prompt: Turn['prompt']): State {
   const queue = state.queue.filter((queued) => queued.promptId !== id);
   return inTurn({ ...state, queue }, turnId, (turn) => {
     const others = turn.entries.filter((entry) => entry.kind !== 'steer' || entry.id !== id);
@@ -221,7 +215,7 @@ function steerIn(state: State, turnId: string, id: string, prompt: Turn['prompt'
   });
 }
 
-/** The last turn is nearly always the one: look from the end. */
+/** Changes a turn. Searches from the end, because it is nearly always the last turn. */
 function inTurn(state: State, id: string, change: (turn: Turn) => Turn): State {
   const index = state.turns.findLastIndex((turn) => turn.id === id);
   const turn = state.turns[index];
@@ -232,7 +226,13 @@ function inTurn(state: State, id: string, change: (turn: Turn) => Turn): State {
   return { ...state, turns: state.turns.with(index, change(turn)) };
 }
 
-function grow(entries: readonly Entry[], kind: Prose['kind'], id: string, text: string, at: number): readonly Entry[] {
+function appendText(
+  entries: readonly Entry[],
+  kind: Prose['kind'],
+  id: string,
+  text: string,
+  at: number,
+): readonly Entry[] {
   const index = entries.findLastIndex((entry) => entry.id === id && entry.kind === kind);
   const found = entries[index];
   if (!found) return [...entries, { kind, id, text, began: at, grew: at }];
@@ -240,7 +240,7 @@ function grow(entries: readonly Entry[], kind: Prose['kind'], id: string, text: 
   return entries.with(index, { ...prose, text: prose.text + text, grew: at });
 }
 
-function upsert(entries: readonly Entry[], call: Call['call']): readonly Entry[] {
+function upsertCall(entries: readonly Entry[], call: Call['call']): readonly Entry[] {
   const index = entries.findLastIndex((entry) => entry.kind === 'tool_call' && entry.id === call.id);
   const found = entries[index];
   if (!found) return [...entries, { kind: 'tool_call', id: call.id, call, progress: '', written: '' }];

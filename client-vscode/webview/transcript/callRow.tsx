@@ -1,17 +1,17 @@
-/** Tool calls: one line each, more on demand. */
+/** Rows of tool calls: one line each, with details on demand. */
 
 import { useEffect, useState } from 'preact/hooks';
 import type { CallStatus, ToolCall } from '../../src/protocol.gen.ts';
 import { Button, Chevron, Icon, IconButton, Lines, memo } from '../common/controls.tsx';
-import { parseUnified } from '../common/diffLines.ts';
+import { parseUnifiedDiff } from '../common/diffLines.ts';
 import { Diff, SHORT_DIFF } from '../common/diffView.tsx';
-import { bytes, duration, escaped, files, statusWord } from '../common/format.ts';
+import { bytes, duration, escaped, files, statusLabel } from '../common/format.ts';
 import type { IconName } from '../common/icons.ts';
 import { l10n } from '../common/l10n.ts';
 import { toggle } from '../state/actions.ts';
 import type { Call } from '../state/state.ts';
 import { post } from '../state/store.ts';
-import { callTitle, shownStatus } from './callTitle.ts';
+import { callTitle, displayStatus } from './callTitle.ts';
 
 const STATUS_ICONS: Record<CallStatus, IconName> = {
   pending: 'loading',
@@ -23,7 +23,7 @@ const STATUS_ICONS: Record<CallStatus, IconName> = {
   cancelled: 'debug-stop',
 };
 
-/** What of a running command's output stays in sight. */
+/** The number of output lines that a running command shows. */
 const TAIL_LINES = 5;
 const MAX_RESULT = 20_000;
 
@@ -35,9 +35,9 @@ interface CallProps {
 
 export const CallRow = memo(({ entry, toggled, diffOpen }: CallProps) => {
   const { call } = entry;
-  const status = shownStatus(call);
+  const status = displayStatus(call);
   const running = status === 'in_progress' || status === 'pending';
-  const diff = call.diff === undefined ? undefined : parseUnified(call.diff);
+  const diff = call.diff === undefined ? undefined : parseUnifiedDiff(call.diff);
   const short = diff !== undefined && diff.lines.length <= SHORT_DIFF;
   const open = toggled ?? (call.status === 'failed' || short);
   const title = callTitle(entry);
@@ -48,7 +48,7 @@ export const CallRow = memo(({ entry, toggled, diffOpen }: CallProps) => {
           type="button"
           class="row-head"
           aria-expanded={open}
-          aria-label={`${statusWord(status)}: ${escaped(call.title || call.name)}`}
+          aria-label={`${statusLabel(status)}: ${escaped(call.title || call.name)}`}
           onClick={() => toggle(entry.id, !open)}
         >
           <StatusIcon status={status} />
@@ -77,16 +77,18 @@ function CallBody({ entry, diffOpen }: { entry: Call; diffOpen: boolean }) {
   const { call } = entry;
   const place = call.locations[0];
   const text = call.result?.text ?? entry.progress;
-  const diff = call.diff === undefined ? undefined : parseUnified(call.diff);
+  const diff = call.diff === undefined ? undefined : parseUnifiedDiff(call.diff);
   return (
     <div class="row-body">
       {call.approval?.feedback && <p class="note">{l10n.t('You said: {0}', call.approval.feedback)}</p>}
-      {call.approval?.amended && <p class="note">{l10n.t('Changed by you before it ran.')}</p>}
-      {call.approval?.by === 'nobody' && <p class="note">{l10n.t('Nobody was there to answer; it did not run.')}</p>}
-      {call.approval?.by === 'rule' && (
-        <p class="note">{l10n.t('By rule: {0}', call.approval.rule ?? call.approval.reason)}</p>
+      {call.approval?.amended && <p class="note">{l10n.t('You changed this before it ran.')}</p>}
+      {call.approval?.by === 'nobody' && (
+        <p class="note">{l10n.t('No one answered the approval, so this did not run.')}</p>
       )}
-      {call.recovered && <p class="note">{l10n.t('The model wrote this call as text; it was recognised.')}</p>}
+      {call.approval?.by === 'rule' && (
+        <p class="note">{l10n.t('Decided by a rule: {0}', call.approval.rule ?? call.approval.reason)}</p>
+      )}
+      {call.recovered && <p class="note">{l10n.t('The model wrote this call as text. Pilotfish recognised it.')}</p>}
       {call.error && !/^exit (code |status )?\d+\.?$/.test(call.error) && (
         <p class="note error-text">{escaped(call.error)}</p>
       )}
@@ -117,7 +119,7 @@ function Output({ call, text }: { call: ToolCall; text: string }) {
       </pre>
       <div class="diff-foot">
         {call.result?.truncated && (
-          <span class="meta">{l10n.t('Shortened; {0} in all', bytes(call.result.bytes))}</span>
+          <span class="meta">{l10n.t('Truncated. Total size: {0}', bytes(call.result.bytes))}</span>
         )}
         <Button kind="link" onPress={() => post({ type: 'openText', text, language: 'plaintext' })}>
           {l10n.t('Open in editor')}
@@ -155,7 +157,7 @@ function Tail({ entry }: { entry: Call }) {
   return <pre class="tail">{text.split('\n').slice(-TAIL_LINES).join('\n')}</pre>;
 }
 
-/** A run of reads: one row that counts. */
+/** Consecutive read calls in one row. */
 export const LookupsRow = memo(({ entries, toggled }: { entries: readonly Call[]; toggled: boolean | undefined }) => {
   const first = entries[0];
   const single = entries.length === 1 ? first : undefined;
@@ -173,7 +175,7 @@ export const LookupsRow = memo(({ entries, toggled }: { entries: readonly Call[]
         <button type="button" class="row-head" aria-expanded={open} onClick={() => toggle(first.id, !open)}>
           <StatusIcon status={status} />
           <span class="row-title">{title}</span>
-          {running && entries.length > 1 && <span class="meta">{l10n.t('{0} looked up', entries.length)}</span>}
+          {running && entries.length > 1 && <span class="meta">{l10n.t('{0} lookups', entries.length)}</span>}
           <Chevron open={open} />
           {!running && spent >= 1000 && <span class="meta time">{duration(spent)}</span>}
         </button>
@@ -208,7 +210,7 @@ function lookupsTitle(entries: readonly Call[]): string {
   if (entries.length === 2) return entries.map(callTitle).join(' · ');
   const places = new Set(entries.flatMap((entry) => entry.call.locations.map((location) => location.uri)));
   if (places.size >= entries.length - 1) return l10n.t('Explored {0}', files(places.size));
-  return l10n.t('Looked up {0} things', entries.length);
+  return l10n.t('{0} lookups', entries.length);
 }
 
 export function StatusIcon({ status }: { status: CallStatus }) {
@@ -220,7 +222,7 @@ export function StatusIcon({ status }: { status: CallStatus }) {
   );
 }
 
-/** Time since a call began, ticking; or what it took. */
+/** How long the call has been running, or how long it took. */
 function Elapsed({ call }: { call: ToolCall }) {
   const running = call.status === 'in_progress' && call.startedAt !== undefined;
   const [, tick] = useState(0);

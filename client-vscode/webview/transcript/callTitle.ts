@@ -1,14 +1,14 @@
-/** What a call is called, by how far it is: "Running: npm test", "Ran npm test", "Denied: rm -r dist". */
+/** The title of a tool call, depending on its status: "Running: npm test", "Ran npm test", "Denied: rm -r dist". */
 
 import type { CallStatus, ToolCall } from '../../src/protocol.gen.ts';
-import { escaped, statusWord } from '../common/format.ts';
+import { escaped, statusLabel } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import type { Call } from '../state/state.ts';
 
 export function callTitle({ call, written }: Call): string {
-  const named = call.title !== '' && call.title !== call.name;
-  const title = escaped((named ? call.title : draftTitle(call.name, written)).split('\n', 1)[0] ?? '');
-  const status = shownStatus(call);
+  const hasTitle = call.title !== '' && call.title !== call.name;
+  const title = escaped((hasTitle ? call.title : streamingTitle(call.name, written)).split('\n', 1)[0] ?? '');
+  const status = displayStatus(call);
   switch (status) {
     case 'pending':
       return title;
@@ -16,25 +16,27 @@ export function callTitle({ call, written }: Call): string {
     case 'in_progress':
     case 'denied':
     case 'cancelled':
-      return `${statusWord(status)}: ${object(title)}`;
+      return `${statusLabel(status)}: ${withoutVerb(title)}`;
     case 'completed':
-      return done(title);
+      return pastTense(title);
     case 'failed': {
       const code = /exit (?:code |status )?(\d+)/.exec(`${call.error ?? ''} ${call.result?.text ?? ''}`)?.[1];
-      return code === undefined || !/^Run /.test(title) ? done(title) : l10n.t('{0}, exit {1}', done(title), code);
+      return code === undefined || !/^Run /.test(title)
+        ? pastTense(title)
+        : l10n.t('{0}, exit {1}', pastTense(title), code);
     }
     default:
       return status satisfies never;
   }
 }
 
-/** A question that nobody was there to answer was not denied: its call did not come to run. */
-export function shownStatus(call: ToolCall): CallStatus {
+/** A call whose approval no one answered is shown as stopped, not as denied. */
+export function displayStatus(call: ToolCall): CallStatus {
   return call.status === 'denied' && call.approval?.by === 'nobody' ? 'cancelled' : call.status;
 }
 
-/** The server's titles begin with a verb in its bare form; one that does not stays as it is. */
-function done(title: string): string {
+/** The server's titles start with a verb. Returns the title in the past tense, or unchanged for an unknown verb. */
+function pastTense(title: string): string {
   const [verb = '', ...rest] = title.split(' ');
   const what = rest.join(' ');
   if (what === '') return title;
@@ -64,14 +66,14 @@ function done(title: string): string {
   }
 }
 
-/** Behind a status word: a command stands for itself, everything else keeps its verb. */
-function object(title: string): string {
+/** The title after a status: commands without their verb, other titles in lower case. */
+function withoutVerb(title: string): string {
   if (title.startsWith('Run ')) return title.slice(4);
   return /^[A-Z][a-z]+ /.test(title) ? title.charAt(0).toLowerCase() + title.slice(1) : title;
 }
 
-/** A call whose arguments the model is still writing: its verb, and what is known of its object. */
-function draftTitle(name: string, written: string): string {
+/** The title of a call whose arguments are still being streamed. */
+function streamingTitle(name: string, written: string): string {
   const verbs: Record<string, string> = {
     bash: l10n.t('Run'),
     glob: l10n.t('Find'),

@@ -1,13 +1,13 @@
-/** Something the user should know, with the remedies as buttons where there are some. */
+/** Notices and failures of a turn, with buttons for the remedies. */
 
 import type { Failure, FailureKind } from '../../src/protocol.gen.ts';
 import { Button, Icon, memo } from '../common/controls.tsx';
 import { duration } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
-import { carryOn, resend, summarise, toggle } from '../state/actions.ts';
+import { continueTurn, resend, summarise, toggle } from '../state/actions.ts';
 import type { Turn } from '../state/state.ts';
 import { post } from '../state/store.ts';
-import { headline, type Remedy, remediesOf, remediesOfNotice, remedyWords } from './remedies.ts';
+import { failureRemedies, headline, noticeRemedies, type Remedy, remedyLabel } from './remedies.ts';
 
 interface NoticeProps {
   level: 'info' | 'warning' | 'error';
@@ -15,7 +15,7 @@ interface NoticeProps {
   remedy: string | undefined;
   cause: FailureKind | undefined;
   turnKey: string;
-  /** the newest turn: what helps can still be done */
+  /** whether this is the newest turn, which is the only one with buttons */
   last: boolean;
 }
 
@@ -25,26 +25,26 @@ export const NoticeRow = memo(({ level, message, remedy, cause, turnKey, last }:
     <div>
       <span>{message}</span>
       {remedy && <span class="remedy">{remedy}</span>}
-      {last && cause && <Remedies all={remediesOfNotice(cause)} kind={cause} turnKey={turnKey} />}
+      {last && cause && <Remedies all={noticeRemedies(cause)} kind={cause} turnKey={turnKey} />}
     </div>
   </div>
 ));
 
-/** Why a turn failed in a few words, what the user can do as buttons, and the provider's own words on demand. */
+/** Shows why a turn failed, the remedies as buttons, and the full message on demand. */
 export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Turn; last: boolean }) {
   const wait = failure.retryAfter === undefined ? undefined : duration(failure.retryAfter * 1000);
-  const known = headline(failure.kind, wait);
+  const short = headline(failure.kind, wait);
   return (
-    // No alert: it would be read out again whenever the turn comes into view. What is new, the announcer says.
+    // Not an alert: a screen reader would read it again whenever the turn is rendered. The announcer reads new failures.
     <div class="notice error boxed" role="note">
       <Icon name="error" />
       <div>
-        <span>{known ?? failure.message}</span>
-        {known === undefined && <span class="remedy">{failure.remedy}</span>}
+        <span>{short ?? failure.message}</span>
+        {short === undefined && <span class="remedy">{failure.remedy}</span>}
         {last && (
-          <Remedies all={remediesOf(failure.kind)} kind={failure.kind} turnKey={turn.key} prompt={turn.prompt} />
+          <Remedies all={failureRemedies(failure.kind)} kind={failure.kind} turnKey={turn.key} prompt={turn.prompt} />
         )}
-        {known !== undefined && known !== failure.message && (
+        {short !== undefined && short !== failure.message && (
           <details class="failure-details" aria-label={l10n.t('Details')}>
             <summary>{l10n.t('Details')}</summary>
             <p>{failure.message}</p>
@@ -60,11 +60,11 @@ interface RemediesProps {
   all: readonly Remedy[];
   kind: FailureKind;
   turnKey: string;
-  /** what to retry */
+  /** the prompt that "Retry" sends again */
   prompt?: Turn['prompt'];
 }
 
-/** The first of a failed turn is what one would press. */
+/** The first remedy of a failed turn is the primary button. */
 export function Remedies({ all, kind, turnKey, prompt }: RemediesProps) {
   if (all.length === 0) return null;
   return (
@@ -73,22 +73,22 @@ export function Remedies({ all, kind, turnKey, prompt }: RemediesProps) {
         <Button
           key={one}
           kind={prompt && index === 0 ? 'primary' : 'secondary'}
-          onPress={() => help(one, turnKey, prompt)}
+          onPress={() => apply(one, turnKey, prompt)}
         >
-          {remedyWords(one, kind)}
+          {remedyLabel(one, kind)}
         </Button>
       ))}
     </div>
   );
 }
 
-function help(remedy: Remedy, turnKey: string, prompt: Turn['prompt'] | undefined): void {
+function apply(remedy: Remedy, turnKey: string, prompt: Turn['prompt'] | undefined): void {
   switch (remedy) {
     case 'retry':
       if (prompt) resend(prompt);
       return;
     case 'continue':
-      carryOn();
+      continueTurn();
       return;
     case 'editPrompt':
       toggle(`${turnKey}/edit`, true);

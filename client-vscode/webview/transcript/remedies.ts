@@ -1,15 +1,15 @@
-/** What helps against a failure, as acts that a button can do; what no button can do stays in words. */
+/** Which buttons help against each kind of failure, and their labels. */
 
 import type { FailureKind } from '../../src/protocol.gen.ts';
 import { l10n } from '../common/l10n.ts';
 import type { ViewCommand } from '../messages.ts';
 
 export type Remedy = 'retry' | 'continue' | 'editPrompt' | 'summarise' | HostRemedy;
-/** Carried out by the extension. */
+/** Run by the extension host. */
 type HostRemedy = Extract<ViewCommand, 'selectModel' | 'setKey' | 'settings' | 'showLog' | 'newSession'>;
 
-/** For a turn that has failed, the likeliest first. */
-export function remediesOf(kind: FailureKind): readonly Remedy[] {
+/** For a failed turn; the most likely remedy first. */
+export function failureRemedies(kind: FailureKind): readonly Remedy[] {
   switch (kind) {
     case 'authentication':
       return ['setKey', 'selectModel', 'retry'];
@@ -38,13 +38,13 @@ export function remediesOf(kind: FailureKind): readonly Remedy[] {
   }
 }
 
-/** While the server waits before its next try: that one has a button of its own, and what it takes up is the new one. */
+/** While the server waits before the next request. "Retry now" has its own button. */
 export function remediesWhileWaiting(kind: FailureKind | undefined): readonly Remedy[] {
-  return kind === undefined ? [] : remediesOf(kind).filter((one) => one === 'selectModel' || one === 'settings');
+  return kind === undefined ? [] : failureRemedies(kind).filter((one) => one === 'selectModel' || one === 'settings');
 }
 
-/** For a notice of a turn that goes on. What may pass by itself is offered where it is waited for. */
-export function remediesOfNotice(kind: FailureKind | undefined): readonly Remedy[] {
+/** For a notice of a turn that continues. */
+export function noticeRemedies(kind: FailureKind | undefined): readonly Remedy[] {
   switch (kind) {
     case 'storage':
       return ['showLog'];
@@ -55,7 +55,7 @@ export function remediesOfNotice(kind: FailureKind | undefined): readonly Remedy
   }
 }
 
-export function remedyWords(remedy: Remedy, kind: FailureKind): string {
+export function remedyLabel(remedy: Remedy, kind: FailureKind): string {
   switch (remedy) {
     case 'retry':
       return kind === 'rate_limit' ? l10n.t('Retry now') : l10n.t('Retry');
@@ -68,7 +68,7 @@ export function remedyWords(remedy: Remedy, kind: FailureKind): string {
     case 'selectModel':
       return kind === 'configuration' ? l10n.t('Connect a model') : l10n.t('Switch model');
     case 'setKey':
-      return l10n.t('Update key');
+      return l10n.t('Update API key');
     case 'settings':
       return l10n.t('Settings');
     case 'showLog':
@@ -80,19 +80,19 @@ export function remedyWords(remedy: Remedy, kind: FailureKind): string {
   }
 }
 
-/** A failure in a few words; undefined: the server's own message says it best. */
+/** A short description of a failure, or undefined if the server's message should be shown. */
 export function headline(kind: FailureKind, wait: string | undefined): string | undefined {
   switch (kind) {
     case 'authentication':
-      return l10n.t('Provider rejected the key.');
+      return l10n.t('The provider rejected the API key.');
     case 'rate_limit':
-      return wait === undefined ? l10n.t('Rate limited.') : l10n.t('Rate limited. It can be tried again in {0}.', wait);
+      return wait === undefined ? l10n.t('Rate limited.') : l10n.t('Rate limited. Try again in {0}.', wait);
     case 'network':
-      return l10n.t("Can't reach the provider. Your prompt is kept.");
+      return l10n.t('Cannot reach the provider. Your prompt is saved.');
     case 'context':
-      return l10n.t('Conversation too long.');
+      return l10n.t('The conversation is too long for the model.');
     case 'credit':
-      return l10n.t('Provider reports no credit.');
+      return l10n.t('The provider reports that your account has no credit.');
     case 'overloaded':
       return l10n.t('The provider is overloaded.');
     case 'restarted':

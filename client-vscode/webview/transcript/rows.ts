@@ -1,4 +1,4 @@
-/** Turns as rows: what the transcript mounts, and which part of it. */
+/** Converts turns to rows, and selects the rows that the transcript mounts. */
 
 import type { ToolCall } from '../../src/protocol.gen.ts';
 import type { Call, Entry, Turn } from '../state/state.ts';
@@ -15,11 +15,11 @@ export interface TurnRows {
   rows: readonly Row[];
 }
 
-const known = new WeakMap<Turn, readonly Row[]>();
+const cache = new WeakMap<Turn, readonly Row[]>();
 
-/** The rows of a turn. A run of reading calls is one row from its first call on, so that no row ever disappears. */
-export function rowsOf(turn: Turn): readonly Row[] {
-  const found = known.get(turn);
+/** The rows of a turn. Consecutive read calls share one row from the first call on, so that rows never disappear. */
+export function turnRows(turn: Turn): readonly Row[] {
+  const found = cache.get(turn);
   if (found) return found;
   const rows: Row[] = [];
   if (turn.prompt.length > 0) rows.push({ kind: 'prompt', key: `${turn.key}/prompt`, turn });
@@ -43,22 +43,22 @@ export function rowsOf(turn: Turn): readonly Row[] {
   }
   flush();
   rows.push({ kind: 'end', key: `${turn.key}/end`, turn });
-  known.set(turn, rows);
+  cache.set(turn, rows);
   return rows;
 }
 
-/** "Retrying in 1 s", "in 2 s": the newest says it all, in the place of the one before. */
+/** Whether a notice repeats the one before it with a new number, for example "Retrying in 2 s". It replaces that one. */
 function isSameNotice(before: Entry, entry: Entry): boolean {
   if (before.kind !== 'notice' || entry.kind !== 'notice' || before.level !== entry.level) return false;
   return before.message.split('. ', 1)[0] === entry.message.split('. ', 1)[0];
 }
 
-/** The plan stands in the dock; that it was written down is no news. */
+/** Plan updates have no row, because the dock shows the plan. */
 function isPlan(call: ToolCall): boolean {
   return call.name === 'update_plan' && call.status !== 'failed';
 }
 
-/** A quiet look around: a read that needed no question and did not fail. */
+/** A read that did not need approval and did not fail. */
 function isLookup(call: ToolCall): boolean {
   return (
     call.category === 'read_only' &&
@@ -69,52 +69,52 @@ function isLookup(call: ToolCall): boolean {
   );
 }
 
-/** The mounted part of the transcript, counted in rows from the end so that new rows do not shift it. */
+/** The mounted rows, counted from the end of the transcript. */
 export interface Span {
-  /** rows hidden after the mounted part; 0: the end is mounted */
+  /** the number of rows after the mounted ones; 0 if the end is mounted */
   after: number;
   size: number;
 }
 
-export const FIRST_SPAN: Span = { after: 0, size: 200 };
-/** Rows mounted at once while scrolling: what fits well into a frame or two. */
+export const INITIAL_SPAN: Span = { after: 0, size: 200 };
+/** The number of rows that are mounted at once while scrolling; this takes one or two frames. */
 export const STEP = 32;
-export const MOST = 600;
+export const MAX_ROWS = 600;
 
-/** One step further up, letting go of rows below once there are too many. */
-export function upward(span: Span, total: number, most: number): Span {
+/** Mounts more rows above, and unmounts rows below if there are too many. */
+export function extendUp(span: Span, total: number, most: number): Span {
   const size = Math.min(span.size + STEP, Math.max(total - span.after, 0));
   return size > most ? { after: span.after + size - most, size: most } : { after: span.after, size };
 }
 
-/** One step back down. */
-export function downward(span: Span, most: number): Span {
+/** Mounts more rows below, and unmounts rows above if there are too many. */
+export function extendDown(span: Span, most: number): Span {
   const after = Math.max(span.after - STEP, 0);
   const size = Math.min(span.size + (span.after - after), most);
   return { after, size };
 }
 
-/** At the end again, with the usual number of rows; a screen reader loses none that it has. */
-export function atEnd(span: Span, most: number): Span {
-  return most === Number.POSITIVE_INFINITY ? { after: 0, size: span.size + span.after } : FIRST_SPAN;
+/** Goes back to the end with the usual number of rows. For a screen reader (no limit) all mounted rows stay. */
+export function moveToEnd(span: Span, most: number): Span {
+  return most === Number.POSITIVE_INFINITY ? { after: 0, size: span.size + span.after } : INITIAL_SPAN;
 }
 
-/** New rows came at the end. Who follows keeps a window of the usual size; who reads keeps every mounted row. */
-export function grown(span: Span, rows: number, following: boolean, most: number): Span {
-  if (following) return atEnd({ ...span, size: span.size + rows }, most);
+/** New rows were added at the end. While following, the number of mounted rows is limited; otherwise all rows stay. */
+export function afterGrowth(span: Span, rows: number, following: boolean, most: number): Span {
+  if (following) return moveToEnd({ ...span, size: span.size + rows }, most);
   return span.after > 0 ? { ...span, after: span.after + rows } : { ...span, size: span.size + rows };
 }
 
-/** The rows of the span, still by turn. */
-export function mounted(turns: readonly Turn[], span: Span): { groups: readonly TurnRows[]; total: number } {
+/** The rows of the span, grouped by turn. */
+export function mountedRows(turns: readonly Turn[], span: Span): { groups: readonly TurnRows[]; total: number } {
   let total = 0;
-  for (const turn of turns) total += rowsOf(turn).length;
+  for (const turn of turns) total += turnRows(turn).length;
   const end = total - span.after;
   const begin = Math.max(end - span.size, 0);
   const groups: TurnRows[] = [];
   let at = 0;
   for (const turn of turns) {
-    const rows = rowsOf(turn);
+    const rows = turnRows(turn);
     const from = Math.max(begin - at, 0);
     const to = Math.min(end - at, rows.length);
     if (from < to) groups.push({ turn, rows: from === 0 && to === rows.length ? rows : rows.slice(from, to) });

@@ -1,15 +1,15 @@
-/** Following the end of the transcript. Only the user's own input leaves or takes it up again; layout never does. */
+/** Keeps the transcript scrolled to its end. Only input of the user stops or resumes that, never a layout change. */
 
 import { signal } from '@preact/signals';
 
-/** How near to the end counts as the end, in pixels. */
-const NEAR = 24;
-/** A scroll event this soon after the user's input is the user's, in ms. */
-const BY_USER = 250;
+/** Distance from the end that still counts as the end, in pixels. */
+const NEAR_END = 24;
+/** A scroll event within this time after user input was caused by the user, in ms. */
+const USER_SCROLL_MS = 250;
 
-export class Follower {
+export class ScrollFollower {
   readonly following = signal(true);
-  private touched = -BY_USER;
+  private lastInputAt = -USER_SCROLL_MS;
   private dragging = false;
   private readonly resizes: ResizeObserver;
 
@@ -17,7 +17,7 @@ export class Follower {
     private readonly box: HTMLElement,
     content: HTMLElement,
   ) {
-    this.resizes = new ResizeObserver(() => this.keepUp());
+    this.resizes = new ResizeObserver(() => this.scrollToEnd());
     this.resizes.observe(box);
     this.resizes.observe(content);
     box.addEventListener('wheel', this.onWheel, { passive: true });
@@ -35,39 +35,39 @@ export class Follower {
     document.removeEventListener('selectionchange', this.onSelect);
   }
 
-  /** The pill, End, Send. */
+  /** Scrolls to the end and follows it. */
   follow(): void {
     this.following.value = true;
-    this.keepUp();
+    this.scrollToEnd();
   }
 
   leave(): void {
     this.following.value = false;
   }
 
-  /** To a place the user asked for; when that is the end, following goes on. */
+  /** Scrolls to another position. Continues to follow if that position is the end. */
   goTo(move: () => void): void {
     this.leave();
     move();
-    if (this.fromEnd <= NEAR) this.following.value = true;
+    if (this.distanceFromEnd <= NEAR_END) this.following.value = true;
   }
 
-  keepUp(): void {
+  scrollToEnd(): void {
     if (this.following.value) this.box.scrollTop = this.box.scrollHeight;
   }
 
-  private get fromEnd(): number {
+  private get distanceFromEnd(): number {
     return this.box.scrollHeight - this.box.clientHeight - this.box.scrollTop;
   }
 
   private readonly onWheel = (event: WheelEvent) => {
-    this.touched = performance.now();
+    this.lastInputAt = performance.now();
     if (event.deltaY < 0 && this.box.scrollHeight > this.box.clientHeight) this.leave();
   };
 
   private readonly onTouch = () => {
-    this.touched = performance.now();
-    if (this.fromEnd > NEAR) this.leave();
+    this.lastInputAt = performance.now();
+    if (this.distanceFromEnd > NEAR_END) this.leave();
   };
 
   private readonly onPointerDown = (event: PointerEvent) => {
@@ -80,7 +80,7 @@ export class Follower {
   };
 
   private readonly onKey = (event: KeyboardEvent) => {
-    this.touched = performance.now();
+    this.lastInputAt = performance.now();
     if (event.target instanceof HTMLElement && event.target.closest('textarea, input')) return;
     if (['PageUp', 'Home', 'ArrowUp'].includes(event.key) && this.box.scrollHeight > this.box.clientHeight)
       this.leave();
@@ -88,9 +88,9 @@ export class Follower {
   };
 
   private readonly onScroll = () => {
-    const byUser = this.dragging || performance.now() - this.touched < BY_USER;
+    const byUser = this.dragging || performance.now() - this.lastInputAt < USER_SCROLL_MS;
     if (!byUser) return;
-    if (this.fromEnd <= NEAR) this.following.value = true;
+    if (this.distanceFromEnd <= NEAR_END) this.following.value = true;
     else if (this.dragging) this.leave();
   };
 

@@ -1,52 +1,61 @@
-/** The transcript: a window onto the rows, followed at its end, quiet while someone reads. */
+/** The transcript: mounts a window of the rows, follows the end, and keeps the position while the user reads. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Icon } from '../common/controls.tsx';
-import { focusCard, leftAt, scroller, wanted } from '../common/focus.ts';
+import { focusCard, requestedCard, savedPosition, scroller } from '../common/focus.ts';
 import { promptText } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
-import { draft, markPlace } from '../composer/draft.ts';
-import type { Place } from '../messages.ts';
-import { RETRY } from '../state/actions.ts';
-import { type Pending, questions, type State, type Turn } from '../state/state.ts';
+import { draft, saveScrollPosition } from '../composer/draft.ts';
+import type { ScrollPosition } from '../messages.ts';
+import { RETRY_PREFIX } from '../state/actions.ts';
+import { type PendingApproval, type State, sessionApprovals, type Turn } from '../state/state.ts';
 import { dispatch, post, state as store } from '../state/store.ts';
-import { atEnd, downward, FIRST_SPAN, grown, MOST, mounted, type Span, upward } from './rows.ts';
-import { Follower } from './scrollFollower.ts';
-import { type Around, Card, TurnView } from './turn.tsx';
+import {
+  afterGrowth,
+  extendDown,
+  extendUp,
+  INITIAL_SPAN,
+  MAX_ROWS,
+  mountedRows,
+  moveToEnd,
+  type Span,
+} from './rows.ts';
+import { ScrollFollower } from './scrollFollower.ts';
+import { Card, type RowContext, TurnView } from './turn.tsx';
 
-/** How near to a border the next rows are mounted, in pixels. */
+/** Distance from the first or last mounted row at which more rows are mounted, in pixels. */
 const MARGIN = 800;
-/** Which prompt was passed is looked up this long after a scroll, in ms: it costs a layout. */
-const LOOK_AFTER = 80;
+/** How long after a scroll event the position is evaluated, in ms. The evaluation forces a layout. */
+const SCROLL_DELAY_MS = 80;
 
 export function Transcript({ state }: { state: State }) {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
-  const follower = useRef<Follower>(null);
-  const [span, setSpan] = useState<Span>(FIRST_SPAN);
+  const follower = useRef<ScrollFollower>(null);
+  const [span, setSpan] = useState<Span>(INITIAL_SPAN);
   const [away, setAway] = useState(false);
-  /** rows that came below while the user read above */
-  const [fresh, setFresh] = useState(0);
-  const anchor = useRef<Place | null>(null);
+  /** the number of rows that were added while the user was reading above */
+  const [newRows, setNewRows] = useState(0);
+  const anchor = useRef<ScrollPosition | null>(null);
   const before = useRef({ total: 0, session: state.session?.id, oldest: state.oldest });
-  const [passed, setPassed] = useState<Turn | null>(null);
-  const look = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const [pinnedTurn, setPinnedTurn] = useState<Turn | null>(null);
+  const scrollTimer = useRef<ReturnType<typeof setTimeout>>(undefined);
 
   const sessionId = state.session?.id;
   const following = !away;
-  const window = mounted(state.turns, span);
+  const window = mountedRows(state.turns, span);
 
   useEffect(() => {
     if (!box.current || !content.current) return;
-    const one = new Follower(box.current, content.current);
+    const one = new ScrollFollower(box.current, content.current);
     const following = () => one.following.value;
     follower.current = one;
     const unsubscribe = one.following.subscribe((value) => {
       setAway(!value);
-      if (value) setFresh(0);
+      if (value) setNewRows(0);
     });
     scroller.follow = () => {
-      setSpan((now) => atEnd(now, most()));
+      setSpan((now) => moveToEnd(now, maxRows()));
       one.follow();
     };
     scroller.reveal = (selector) => {
@@ -63,7 +72,7 @@ export function Transcript({ state }: { state: State }) {
     scroller.leave = () => {
       if (box.current && box.current.scrollHeight > box.current.clientHeight) one.leave();
     };
-    scroller.place = () => {
+    scroller.position = () => {
       if (one.following.value || !box.current) return undefined;
       const at = topRow(box.current);
       return at ? { row: at.row, top: Math.round(at.top - box.current.getBoundingClientRect().top) } : undefined;
@@ -74,23 +83,23 @@ export function Transcript({ state }: { state: State }) {
     };
   }, []);
 
-  // Rows that came while reading push the span's border, not the reader; another session starts at its end.
+  // New rows extend the span without moving the text that the user reads. Another session starts at its end.
   useLayoutEffect(() => {
-    const known = before.current;
+    const previous = before.current;
     before.current = { total: window.total, session: sessionId, oldest: state.oldest };
-    if (known.session !== sessionId) {
-      setSpan(FIRST_SPAN);
+    if (previous.session !== sessionId) {
+      setSpan(INITIAL_SPAN);
       follower.current?.follow();
-    } else if (known.oldest !== state.oldest && window.total > known.total) {
+    } else if (previous.oldest !== state.oldest && window.total > previous.total) {
       anchor.current = box.current && topRow(box.current);
-      setSpan(upward(span, window.total, most()));
-    } else if (window.total > known.total && known.total > 0) {
-      setSpan(grown(span, window.total - known.total, following, most()));
-      if (!following) setFresh(fresh + window.total - known.total);
+      setSpan(extendUp(span, window.total, maxRows()));
+    } else if (window.total > previous.total && previous.total > 0) {
+      setSpan(afterGrowth(span, window.total - previous.total, following, maxRows()));
+      if (!following) setNewRows(newRows + window.total - previous.total);
     }
   }, [window.total, sessionId]);
 
-  // Where the reader is stays where it is, whatever is mounted above.
+  // Keep the visible text in place when rows are mounted above it.
   useLayoutEffect(() => {
     const at = anchor.current;
     anchor.current = null;
@@ -99,74 +108,75 @@ export function Transcript({ state }: { state: State }) {
     if (row) box.current.scrollTop += row.getBoundingClientRect().top - at.top;
   }, [span]);
 
-  // After a reload the reader finds the row that was being read, if it is among the newest.
+  // After a reload, scroll to the row that the user was reading, if it is loaded.
   useEffect(() => {
-    const place = leftAt.value;
-    if (!place || !box.current || window.total === 0) return;
-    leftAt.value = undefined;
-    const row = box.current.querySelector(`[data-row="${CSS.escape(place.row)}"]`);
+    const position = savedPosition.value;
+    if (!position || !box.current || window.total === 0) return;
+    savedPosition.value = undefined;
+    const row = box.current.querySelector(`[data-row="${CSS.escape(position.row)}"]`);
     if (!row) return;
     follower.current?.leave();
-    box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - place.top;
-  }, [leftAt.value, window.total]);
+    box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - position.top;
+  }, [savedPosition.value, window.total]);
 
-  // Whatever was on its way, its rows or the whole view: the card comes into sight when it is there.
-  const asked = wanted.value;
+  // Scroll to the requested card, now or when its rows are mounted.
+  const requested = requestedCard.value;
   useEffect(() => {
-    if (asked === undefined) return;
-    const mine = questions(state).filter((pending) => !pending.answering);
-    const id = asked ?? nextOf(mine)?.request.approvalId;
+    if (requested === undefined) return;
+    const unanswered = sessionApprovals(state).filter((pending) => !pending.answering);
+    const id = requested ?? nextApproval(unanswered)?.request.approvalId;
     const card = id && box.current?.querySelector(`[data-approval="${CSS.escape(id)}"]`);
     if (card) {
-      wanted.value = undefined;
+      requestedCard.value = undefined;
       follower.current?.goTo(() => card.scrollIntoView({ block: 'center' }));
       focusCard(card);
-    } else if (mine.some(({ request }) => request.approvalId === id) && window.total > span.after + span.size) {
-      setSpan(upward(span, window.total, most()));
+    } else if (unanswered.some(({ request }) => request.approvalId === id) && window.total > span.after + span.size) {
+      setSpan(extendUp(span, window.total, maxRows()));
     }
   });
 
   const onScroll = () => {
     const node = box.current;
     if (!node) return;
-    look.current ??= setTimeout(() => {
-      look.current = undefined;
-      setPassed(passedTurn(node, store.value.turns));
-      keepPlace();
-    }, LOOK_AFTER);
+    scrollTimer.current ??= setTimeout(() => {
+      scrollTimer.current = undefined;
+      setPinnedTurn(turnAbove(node, store.value.turns));
+      saveScroll();
+    }, SCROLL_DELAY_MS);
     if (follower.current?.following.value !== false) return;
     const hiddenAbove = window.total - span.after - span.size > 0;
     if (node.scrollTop < MARGIN && hiddenAbove) {
       anchor.current = topRow(node);
-      setSpan(upward(span, window.total, most()));
+      setSpan(extendUp(span, window.total, maxRows()));
     } else if (node.scrollTop < MARGIN && state.hasMore && !state.loadingOlder) {
-      dispatch({ type: 'olderAsked' });
+      dispatch({ type: 'olderRequested' });
       post({ type: 'older', before: state.oldest });
     } else if (span.after > 0 && node.scrollHeight - node.clientHeight - node.scrollTop < MARGIN) {
       anchor.current = topRow(node);
-      setSpan(downward(span, most()));
+      setSpan(extendDown(span, maxRows()));
     }
   };
 
   const folder = state.session?.workspaceFolder ?? undefined;
-  const around = useMemo<Around>(
-    () => ({ folder, questions: questions(state), toggles: state.toggles, allowed: state.allowed }),
-    [folder, sessionId, state.approvals, state.toggles, state.allowed],
+  const context = useMemo<RowContext>(
+    () => ({ folder, approvals: sessionApprovals(state), toggles: state.toggles, allowedCounts: state.allowedCounts }),
+    [folder, sessionId, state.approvals, state.toggles, state.allowedCounts],
   );
-  const orphans = around.questions.filter((pending) => !hasRow(state.turns, pending));
-  const waitingBelow = away && around.questions.some((pending) => !state.seen.includes(pending.request.approvalId));
+  const withoutRow = context.approvals.filter((pending) => !hasRow(state.turns, pending));
+  const waitingBelow =
+    away && context.approvals.some((pending) => !state.visibleCards.includes(pending.request.approvalId));
   return (
     <main class="transcript-frame" aria-label={l10n.t('Session')}>
       <h1 class="only-read">{state.session?.title || l10n.t('Conversation')}</h1>
-      {passed && (
+      {pinnedTurn && (
         <button
           type="button"
           class="passed"
-          onClick={() => scroller.reveal(`[data-turn="${CSS.escape(passed.key)}"] .prompt`)}
+          onClick={() => scroller.reveal(`[data-turn="${CSS.escape(pinnedTurn.key)}"] .prompt`)}
           tabIndex={-1}
         >
           <Icon name="arrow-up" />
-          <span>{promptText(passed.prompt)}</span>
+          <span>{promptText(pinnedTurn.prompt)}</span>
         </button>
       )}
       <div
@@ -188,50 +198,54 @@ export function Transcript({ state }: { state: State }) {
               key={group.turn.key}
               turn={group.turn}
               rows={group.rows}
-              around={around}
+              context={context}
               last={group.turn === state.turns.at(-1)}
               attempt={attemptOf(state.turns, group.turn)}
             />
           ))}
-          {orphans.map((pending) => (
-            <Card key={pending.request.approvalId} pending={pending} around={around} />
+          {withoutRow.map((pending) => (
+            <Card key={pending.request.approvalId} pending={pending} context={context} />
           ))}
         </div>
       </div>
       {away && (
         <button type="button" class={waitingBelow ? 'pill waiting' : 'pill'} onClick={() => scroller.follow()}>
           <Icon name="arrow-down" />
-          {waitingBelow ? l10n.t('Approval waiting') : fresh > 0 ? l10n.t('Latest · {0} new', fresh) : l10n.t('Latest')}
+          {waitingBelow
+            ? l10n.t('Approval waiting')
+            : newRows > 0
+              ? l10n.t('Latest · {0} new', newRows)
+              : l10n.t('Latest')}
         </button>
       )}
     </main>
   );
 }
 
-/** How many rows may be mounted. A screen reader reads what is mounted, so it keeps whatever it has come to. */
-function most(): number {
-  return document.body.classList.contains('vscode-using-screen-reader') ? Number.POSITIVE_INFINITY : MOST;
+/** The maximum number of mounted rows. A screen reader can read only mounted rows, so there is no limit for it. */
+function maxRows(): number {
+  return document.body.classList.contains('vscode-using-screen-reader') ? Number.POSITIVE_INFINITY : MAX_ROWS;
 }
 
-/** The one after that with the focus, and after the last the first again. */
-function nextOf(waiting: readonly Pending[]): Pending | undefined {
-  const here = document.activeElement?.closest<HTMLElement>('[data-approval]')?.dataset.approval;
-  return waiting[(waiting.findIndex(({ request }) => request.approvalId === here) + 1) % waiting.length];
+/** The approval after the focused one; after the last one, the first. */
+function nextApproval(waiting: readonly PendingApproval[]): PendingApproval | undefined {
+  const focused = document.activeElement?.closest<HTMLElement>('[data-approval]')?.dataset.approval;
+  return waiting[(waiting.findIndex(({ request }) => request.approvalId === focused) + 1) % waiting.length];
 }
 
-function hasRow(turns: readonly Turn[], { request }: Pending): boolean {
+function hasRow(turns: readonly Turn[], { request }: PendingApproval): boolean {
   const turn = turns.findLast((one) => one.id === request.turnId);
   return turn?.entries.some((entry) => entry.id === request.call.id) ?? false;
 }
 
-/** With the draft, so that the view opens where it was left. */
-function keepPlace(): void {
-  const place = scroller.place();
+/** Saves the scroll position with the draft, to restore it after a reload. */
+function saveScroll(): void {
+  const position = scroller.position();
   const { scroll } = draft.value;
-  if (place?.row !== scroll?.row || place?.top !== scroll?.top) markPlace(place);
+  if (position?.row !== scroll?.row || position?.top !== scroll?.top) saveScrollPosition(position);
 }
 
-function topRow(box: HTMLElement): Place | null {
+function topRow(box: HTMLElement): ScrollPosition | null {
   const edge = box.getBoundingClientRect().top;
   for (const node of box.querySelectorAll<HTMLElement>('[data-row]')) {
     const { top, bottom } = node.getBoundingClientRect();
@@ -240,21 +254,21 @@ function topRow(box: HTMLElement): Place | null {
   return null;
 }
 
-/** The turn being read whose prompt is out of sight above. */
-function passedTurn(box: HTMLElement, turns: readonly Turn[]): Turn | null {
+/** The visible turn whose prompt is scrolled out of view, or null. */
+function turnAbove(box: HTMLElement, turns: readonly Turn[]): Turn | null {
   const edge = box.getBoundingClientRect().top;
   for (const node of box.querySelectorAll<HTMLElement>('[data-turn]')) {
     const { top, bottom } = node.getBoundingClientRect();
     if (bottom < edge + 40) continue;
     if (top > edge) return null;
     const prompt = node.querySelector('.prompt');
-    const gone = prompt ? prompt.getBoundingClientRect().bottom < edge : true;
-    return gone ? (turns.find((turn) => turn.key === node.dataset.turn) ?? null) : null;
+    const isAbove = prompt ? prompt.getBoundingClientRect().bottom < edge : true;
+    return isAbove ? (turns.find((turn) => turn.key === node.dataset.turn) ?? null) : null;
   }
   return null;
 }
 
-/** Alt+Up and Alt+Down go from turn to turn. */
+/** Alt+Up and Alt+Down scroll to the previous and next turn. */
 function onTurnKeys(event: KeyboardEvent): void {
   if (!event.altKey || (event.key !== 'ArrowUp' && event.key !== 'ArrowDown')) return;
   const box = event.currentTarget as HTMLElement;
@@ -269,7 +283,7 @@ function onTurnKeys(event: KeyboardEvent): void {
   target.scrollIntoView({ block: 'start' });
 }
 
-/** Which attempt at its prompt a turn is, when the next turn is a retry of it. The same words sent again are none. */
+/** The number of the attempt if the next turn retries this one, otherwise undefined. */
 function attemptOf(turns: readonly Turn[], turn: Turn): number | undefined {
   let at = turns.indexOf(turn);
   if (!isRetry(turns[at + 1], turn)) return undefined;
@@ -278,8 +292,8 @@ function attemptOf(turns: readonly Turn[], turn: Turn): number | undefined {
   return n;
 }
 
-/** Of the turn before it: a prompt that was refused is retried after others. */
+/** Whether a turn is a retry of the turn before it. */
 function isRetry(turn: Turn | undefined, before: Turn | undefined): boolean {
-  if (!turn?.promptId?.startsWith(RETRY) || !before) return false;
+  if (!turn?.promptId?.startsWith(RETRY_PREFIX) || !before) return false;
   return promptText(turn.prompt) === promptText(before.prompt);
 }

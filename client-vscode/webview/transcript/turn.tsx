@@ -1,46 +1,46 @@
-/** One turn: the prompt, what happened in order, and the receipt. */
+/** The rows of one turn: the prompt, the entries in order, and the end. */
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ContentBlock } from '../../src/protocol.gen.ts';
 import { ApprovalCard, isComposing } from '../approvals/approvalCard.tsx';
 import { Button, Chevron, Icon, IconButton, memo, Toolbar } from '../common/controls.tsx';
-import { basename, count, duration, lineSpan, promptText } from '../common/format.ts';
+import { basename, count, duration, lineRange, promptText } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import { draft, promptOf, setDraft } from '../composer/draft.ts';
 import { Markdown } from '../markdown/markdown.tsx';
 import { EMPTY_DRAFT } from '../messages.ts';
 import { resend, toggle } from '../state/actions.ts';
-import { kindOf } from '../state/reduce.ts';
-import type { Entry, Pending, Prose, State, Turn } from '../state/state.ts';
+import { callKind } from '../state/reduce.ts';
+import type { Entry, PendingApproval, Prose, State, Turn } from '../state/state.ts';
 import { newId, post, state as store } from '../state/store.ts';
 import { CallRow, LookupsRow } from './callRow.tsx';
 import { NoticeRow } from './notice.tsx';
 import type { Row } from './rows.ts';
 import { TurnEndRow } from './turnEnd.tsx';
 
-/** What rows need to know beside their own turn: the same object as long as none of it changes. */
-export interface Around {
+/** The state that rows need besides their turn. The object changes only if one of its values changes. */
+export interface RowContext {
   folder: string | undefined;
-  questions: readonly Pending[];
+  approvals: readonly PendingApproval[];
   toggles: State['toggles'];
-  allowed: State['allowed'];
+  allowedCounts: State['allowedCounts'];
 }
 
 interface TurnProps {
   turn: Turn;
   rows: readonly Row[];
-  around: Around;
+  context: RowContext;
   last: boolean;
-  /** a later turn repeats this prompt: this one is a folded attempt */
+  /** the number of this attempt if a later turn retries it; the turn is folded then */
   attempt: number | undefined;
 }
 
-export const TurnView = memo(({ turn, rows, around, last, attempt }: TurnProps) => {
-  const folded = attempt !== undefined && !(around.toggles[`${turn.key}/attempt`] ?? false);
+export const TurnView = memo(({ turn, rows, context, last, attempt }: TurnProps) => {
+  const folded = attempt !== undefined && !(context.toggles[`${turn.key}/attempt`] ?? false);
   return (
     <article class="turn" aria-label={promptText(turn.prompt).slice(0, 80) || l10n.t('Turn')} data-turn={turn.key}>
       {attempt !== undefined && <Attempt turn={turn} n={attempt} folded={folded} />}
-      {!folded && rows.map((row) => <RowView key={row.key} row={row} around={around} last={last} />)}
+      {!folded && rows.map((row) => <RowView key={row.key} row={row} context={context} last={last} />)}
     </article>
   );
 });
@@ -62,8 +62,8 @@ function Attempt({ turn, n, folded }: { turn: Turn; n: number; folded: boolean }
   );
 }
 
-function RowView({ row, around, last }: { row: Row; around: Around; last: boolean }) {
-  const { toggles } = around;
+function RowView({ row, context, last }: { row: Row; context: RowContext; last: boolean }) {
+  const { toggles } = context;
   switch (row.kind) {
     case 'prompt':
       return (
@@ -78,11 +78,11 @@ function RowView({ row, around, last }: { row: Row; around: Around; last: boolea
         </div>
       );
     case 'call': {
-      const waiting = around.questions.find((pending) => pending.request.call.id === row.entry.id);
+      const waiting = context.approvals.find((pending) => pending.request.call.id === row.entry.id);
       if (waiting) {
         return (
           <div class="row-slot whole" data-row={row.key}>
-            <Card pending={waiting} around={around} />
+            <Card pending={waiting} context={context} />
           </div>
         );
       }
@@ -107,7 +107,7 @@ function RowView({ row, around, last }: { row: Row; around: Around; last: boolea
     case 'end':
       return (
         <div class="row-slot" data-row={row.key}>
-          <TurnEndRow turn={row.turn} folder={around.folder} last={last} />
+          <TurnEndRow turn={row.turn} folder={context.folder} last={last} />
         </div>
       );
     default:
@@ -115,20 +115,20 @@ function RowView({ row, around, last }: { row: Row; around: Around; last: boolea
   }
 }
 
-export function Card({ pending, around }: { pending: Pending; around: Around }) {
-  const all = around.questions;
+export function Card({ pending, context }: { pending: PendingApproval; context: RowContext }) {
+  const all = context.approvals;
   const place = all.indexOf(pending) + 1;
   const next = all[place]?.request.call.title;
   const { approvalId } = pending.request;
   return (
     <ApprovalCard
       pending={pending}
-      folder={around.folder}
+      folder={context.folder}
       place={place}
       of={all.length}
       next={next}
-      allowedBefore={around.allowed[kindOf(pending.request)] ?? 0}
-      diffOpen={around.toggles[`${approvalId}/diff`] ?? false}
+      allowedBefore={context.allowedCounts[callKind(pending.request)] ?? 0}
+      diffOpen={context.toggles[`${approvalId}/diff`] ?? false}
     />
   );
 }
@@ -156,7 +156,7 @@ const EntryRow = memo(
         return (
           <div class="steer">
             <span class="meta">
-              <Icon name="reply" /> {l10n.t('You, meanwhile · Read')}
+              <Icon name="reply" /> {l10n.t('You, during the turn · Delivered')}
             </span>
             <Blocks prompt={entry.prompt} />
           </div>
@@ -233,7 +233,7 @@ const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) 
           <Button
             kind="link"
             onPress={() => {
-              // Its words may be back in the composer: they are sent once.
+              // The text may be back in the composer: do not send it twice.
               if (draft.value.text.trim() === text) setDraft(EMPTY_DRAFT);
               resend(turn.prompt);
             }}
@@ -295,12 +295,12 @@ function EditPrompt({ turn }: { turn: Turn }) {
       <p class="meta">
         {later.length > 1
           ? l10n.t(
-              'Removes {0} later turns. They stay in the session as it is now; this goes on in a copy.',
+              'Continues in a copy of this session without the {0} later turns. This session keeps them.',
               later.length,
             )
           : later.length === 1
-            ? l10n.t('Removes 1 later turn. It stays in the session as it is now; this goes on in a copy.')
-            : l10n.t('Goes on in a copy of this session.')}
+            ? l10n.t('Continues in a copy of this session without the later turn. This session keeps it.')
+            : l10n.t('Continues in a copy of this session.')}
       </p>
       <div class="card-buttons">
         {asking ? (
@@ -353,7 +353,7 @@ function PromptBlock({ block, first }: { block: ContentBlock; first: boolean }) 
       );
     case 'resource': {
       const from = block.range?.start.line;
-      const lines = block.range ? `:${lineSpan(block.range)}` : '';
+      const lines = block.range ? `:${lineRange(block.range)}` : '';
       return (
         <button
           type="button"

@@ -1,19 +1,19 @@
-/** The end of a turn: working line, receipt, undo, and what to do next. */
+/** The last row of a turn: progress while it runs, then its result, changed files, usage and actions. */
 
 import { useEffect, useState } from 'preact/hooks';
 import { Button, Icon, Lines, memo, Path, Toolbar } from '../common/controls.tsx';
 import { count, duration, files, money, promptText, sentence, withoutPath } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
-import { carryOn, resend, retryNow, stop, undo } from '../state/actions.ts';
+import { continueTurn, resend, retryNow, stop, undo } from '../state/actions.ts';
 import type { Call, Turn, TurnEnd } from '../state/state.ts';
 import { dispatch, post, state as store } from '../state/store.ts';
 import { FailureBox, Remedies } from './notice.tsx';
 import { remediesWhileWaiting } from './remedies.ts';
 
-/** After this long without a sign of life the user is asked whether to go on waiting, in ms. */
-const SILENT = 60_000;
-/** After this long a stop names what holds it up, in ms. */
-const SLOW_STOP = 3000;
+/** After this time without an update, the row offers to stop the turn, in ms. */
+const SILENT_MS = 60_000;
+/** After this time, a stop shows which call delays it, in ms. */
+const SLOW_STOP_MS = 3000;
 
 interface Props {
   turn: Turn;
@@ -27,14 +27,14 @@ export const TurnEndRow = memo(({ turn, folder, last }: Props) => {
   return (
     <div class="turn-end">
       {turn.end?.error && <FailureBox failure={turn.end.error} turn={turn} last={last} />}
-      <Ending turn={turn} last={last} />
+      <StopReason turn={turn} last={last} />
       {turn.files.length > 0 && <Files turn={turn} folder={folder} />}
       <Receipt turn={turn} last={last} />
     </div>
   );
 });
 
-/** Only the running turn has it, so it may look at everything. */
+/** Reads the whole state: only the running turn renders it. */
 function Working({ turn }: { turn: Turn }) {
   const state = store.value;
   const [now, setNow] = useState(Date.now());
@@ -57,21 +57,21 @@ function Working({ turn }: { turn: Turn }) {
     );
   }
   if (state.stopping !== null) {
-    const slow = now - state.stopping > SLOW_STOP;
-    const culprit = running.at(-1)?.call.title;
+    const slow = now - state.stopping > SLOW_STOP_MS;
+    const blocking = running.at(-1)?.call.title;
     return (
       <div class="working">
         <Icon name="loading" spin />
-        <span>{slow && culprit ? l10n.t('Stopping: {0}', culprit) : l10n.t('Stopping…')}</span>
+        <span>{slow && blocking ? l10n.t('Stopping: {0}', blocking) : l10n.t('Stopping…')}</span>
         {slow && <Button onPress={() => post({ type: 'forceStop' })}>{l10n.t('Force stop')}</Button>}
       </div>
     );
   }
   if (turn.retry && turn.retry.at > now) return <Retrying turn={turn} {...turn.retry} now={now} />;
-  const silent = !waiting && running.length === 0 && now - state.heard > SILENT;
+  const silent = !waiting && running.length === 0 && now - state.lastUpdateAt > SILENT_MS;
   if (silent) {
-    const spent = now - state.heard;
-    const quiet = spent < 2 * SILENT ? l10n.t('{0}s', Math.floor(spent / 1000)) : duration(spent);
+    const spent = now - state.lastUpdateAt;
+    const quiet = spent < 2 * SILENT_MS ? l10n.t('{0}s', Math.floor(spent / 1000)) : duration(spent);
     return (
       <div class="notice warning" role="status">
         <Icon name="warning" />
@@ -95,7 +95,7 @@ function Working({ turn }: { turn: Turn }) {
   );
 }
 
-/** Why, the notice above says. */
+/** The notice above this row shows the reason. */
 function Retrying({ turn, at, cause, now }: { turn: Turn; now: number } & NonNullable<Turn['retry']>) {
   return (
     <div class="working retrying">
@@ -107,28 +107,28 @@ function Retrying({ turn, at, cause, now }: { turn: Turn; now: number } & NonNul
   );
 }
 
-function Ending({ turn, last }: { turn: Turn; last: boolean }) {
-  const more = last && goesOn(turn);
-  const words =
+function StopReason({ turn, last }: { turn: Turn; last: boolean }) {
+  const showContinue = last && canContinue(turn);
+  const text =
     turn.status === 'interrupted'
       ? l10n.t('Interrupted; the last step may be incomplete.')
-      : turn.end && endWords(turn.end);
-  if (!words) return null;
+      : turn.end && endText(turn.end);
+  if (!text) return null;
   return (
     <div class="ending">
       <Icon name={turn.end?.stopReason === 'cancelled' || turn.status === 'interrupted' ? 'debug-stop' : 'info'} />
-      <span>{words}</span>
-      {more && <Continue />}
+      <span>{text}</span>
+      {showContinue && <Continue />}
     </div>
   );
 }
 
-/** Not twice: after a crash the banner has it. */
+/** Hidden after a crash, because the banner has the same button. */
 function Continue() {
-  return store.value.crashed ? null : <Button onPress={carryOn}>{l10n.t('Continue')}</Button>;
+  return store.value.crashed ? null : <Button onPress={continueTurn}>{l10n.t('Continue')}</Button>;
 }
 
-function goesOn(turn: Turn): boolean {
+function canContinue(turn: Turn): boolean {
   const reason = turn.end?.stopReason;
   return (
     turn.status === 'interrupted' ||
@@ -139,28 +139,28 @@ function goesOn(turn: Turn): boolean {
   );
 }
 
-function endWords(end: TurnEnd): string | undefined {
+function endText(end: TurnEnd): string | undefined {
   switch (end.stopReason) {
     case 'end_turn':
     case 'failed':
       return undefined;
     case 'max_iterations':
-      return l10n.t('Stopped at the limit of steps.');
+      return l10n.t('Stopped at the step limit.');
     case 'max_tokens':
-      return l10n.t('The answer was cut at the model’s limit.');
+      return l10n.t('The answer was cut off at the model’s output limit.');
     case 'budget':
-      return l10n.t('Stopped at the budget of this turn.');
+      return l10n.t('Stopped at the budget for this turn.');
     case 'refusal':
-      return l10n.t('The model declined.');
+      return l10n.t('The model declined to answer.');
     case 'cancelled':
-      return stopWords(end);
+      return stopText(end);
     default:
       return end.stopReason satisfies never;
   }
 }
 
 /** "Stopped. 2 edits kept, 1 command ended." */
-export function stopWords(end: TurnEnd): string {
+export function stopText(end: TurnEnd): string {
   const receipt = end.receipt;
   const parts: string[] = [];
   const kept = receipt?.changedFiles.length ?? 0;
@@ -194,7 +194,7 @@ function Files({ turn, folder }: { turn: Turn; folder: string | undefined }) {
               disabled={file.change === 'deleted'}
             >
               <Path uri={file.uri} folder={folder} />
-              {file.change !== 'edited' && <span class="meta">{changeWord(file.change)}</span>}
+              {file.change !== 'edited' && <span class="meta">{changeLabel(file.change)}</span>}
               <Lines added={file.added} removed={file.removed} />
             </button>
           </li>
@@ -205,7 +205,7 @@ function Files({ turn, folder }: { turn: Turn; folder: string | undefined }) {
   );
 }
 
-/** What the turn changed, in the diff editor; only some files: those. */
+/** Opens the changes of the turn in diff editors; with `only`, just those files. */
 function review(turn: Turn, only?: ReadonlySet<string>): void {
   const calls = turn.entries.filter(
     (entry): entry is Call => entry.kind === 'tool_call' && entry.call.diff !== undefined,
@@ -221,7 +221,7 @@ function review(turn: Turn, only?: ReadonlySet<string>): void {
   post({ type: 'review', title: promptText(turn.prompt).slice(0, 60), files });
 }
 
-function changeWord(change: 'created' | 'edited' | 'deleted' | 'renamed'): string {
+function changeLabel(change: 'created' | 'edited' | 'deleted' | 'renamed'): string {
   switch (change) {
     case 'created':
       return l10n.t('new');
@@ -237,7 +237,7 @@ function changeWord(change: 'created' | 'edited' | 'deleted' | 'renamed'): strin
 }
 
 function Conflicts({ turn, folder }: { turn: Turn; folder: string | undefined }) {
-  const rest = turn.files.length > turn.conflicts.length && turn.undo === 'none';
+  const canUndoRest = turn.files.length > turn.conflicts.length && turn.undo === 'none';
   return (
     <div class="notice warning" role="status">
       <Icon name="warning" />
@@ -250,7 +250,7 @@ function Conflicts({ turn, folder }: { turn: Turn; folder: string | undefined })
           ))}
         </ul>
         <div class="card-buttons">
-          {rest && <Button onPress={() => undo(turn.id, 'undo', true)}>{l10n.t('Undo the rest')}</Button>}
+          {canUndoRest && <Button onPress={() => undo(turn.id, 'undo', true)}>{l10n.t('Undo the other files')}</Button>}
           {turn.conflicts.some((file) => file.uri !== '') && (
             <Button kind="link" onPress={() => review(turn, new Set(turn.conflicts.map((file) => file.uri)))}>
               {l10n.t('Show diff')}
@@ -316,7 +316,7 @@ function UndoButton({ turn }: { turn: Turn }) {
   }
 }
 
-/** "4m · 18k tokens · $0.21 · asked 2, by rule 14" */
+/** "4m · 18k tokens · $0.21 · 2 asked, 14 by rule" */
 export function receiptFacts(turn: Turn): readonly string[] {
   const facts: string[] = [];
   if (turn.began !== undefined && turn.ended !== undefined) facts.push(duration(turn.ended - turn.began));
@@ -327,7 +327,7 @@ export function receiptFacts(turn: Turn): readonly string[] {
   const calls = turn.entries.filter((entry): entry is Call => entry.kind === 'tool_call');
   const asked = calls.filter((entry) => entry.call.approval?.by === 'user').length;
   const ruled = calls.filter(({ call }) => call.approval?.by === 'rule' && call.approval.decision === 'allow').length;
-  const permissions = [asked > 0 && l10n.t('asked {0}', asked), ruled > 0 && l10n.t('by rule {0}', ruled)].filter(
+  const permissions = [asked > 0 && l10n.t('{0} asked', asked), ruled > 0 && l10n.t('{0} by rule', ruled)].filter(
     Boolean,
   );
   if (permissions.length > 0) facts.push(permissions.join(', '));

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { fromPage } from '../../../src/chat/viewMessages.ts';
+import { parseViewMessage } from '../../../src/chat/viewMessages.ts';
 import type { Update } from '../../../src/protocol.gen.ts';
 import type { ToView } from '../../../webview/messages.ts';
 import { serve, show, type Theme } from '../../harness/page.ts';
@@ -57,7 +57,7 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
     const taken = async () => {
       const said = await browser.page.evaluate(() => window.posted ?? []);
       assert.deepEqual(
-        said.filter((message) => fromPage(message) === undefined),
+        said.filter((message) => parseViewMessage(message) === undefined),
         [],
       );
     };
@@ -85,7 +85,7 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
       },
       prompt: () => browser.page.locator('#prompt'),
       card: async () => {
-        const card = browser.page.locator('.card.approval[data-hears]').first();
+        const card = browser.page.locator('.card.approval[data-accepts-input]').first();
         await card.waitFor();
         return card;
       },

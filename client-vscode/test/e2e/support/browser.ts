@@ -107,7 +107,7 @@ export class Workbench {
 
   /** The first card, once it has been there long enough to be answered. */
   get card(): Locator {
-    return this.chat.locator('.card.approval[data-hears]').first();
+    return this.chat.locator('.card.approval[data-accepts-input]').first();
   }
 
   button(name: string): Locator {

@@ -9,8 +9,8 @@ beforeEach(() => {
   for (const name of Object.keys(disk)) delete disk[name];
 });
 
-describe('a file to attach', () => {
-  it('is read by the server when its turn comes', async () => {
+describe('attaching', () => {
+  it('a file sends only its URI', async () => {
     disk['/project/src/a.ts'] = { size: 10, text: 'x' };
     expect(await fileChip(uri('/project/src/a.ts'))).toEqual({
       id: 'file:///project/src/a.ts',
@@ -21,18 +21,18 @@ describe('a file to attach', () => {
     });
   });
 
-  it('that is an image is one for the model, however it came', async () => {
+  it('an image sends its data', async () => {
     disk['/project/shot.PNG'] = { size: 3, text: 'png' };
     const { icon, block } = await fileChip(uri('/project/shot.PNG'));
     expect([icon, block]).toEqual(['image', { type: 'image', mimeType: 'image/png', data: 'cG5n' }]);
   });
 
-  it('that is too large an image is refused before it is read', async () => {
+  it('an image that is too large is rejected before it is read', async () => {
     disk['/project/wall.jpg'] = { size: 6_000_000, text: '' };
     await expect(fileChip(uri('/project/wall.jpg'))).rejects.toThrow('wall.jpg is too large to attach.');
   });
 
-  it('that is a folder stays one, whatever it is called', async () => {
+  it('a folder is a folder even if its name looks like an image', async () => {
     disk['/project/icons.png'] = 'folder';
     expect((await fileChip(uri('/project/icons.png'))).icon).toBe('folder');
   });

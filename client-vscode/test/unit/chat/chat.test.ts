@@ -2,23 +2,25 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Memento } from 'vscode';
 import { Approvals } from '../../../src/approvals/approvals.ts';
 import { Chat } from '../../../src/chat/chat.ts';
-import type { View } from '../../../src/chat/chatView.ts';
+import type { ChatView } from '../../../src/chat/chatView.ts';
 import { Drafts } from '../../../src/chat/drafts.ts';
+import { handleViewMessage } from '../../../src/chat/viewHandlers.ts';
+import { reportRejection } from '../../../src/errors.ts';
 import { ErrorCode } from '../../../src/protocol.gen.ts';
 import { Connection, type Transport } from '../../../src/server/connection.ts';
-import type { Server } from '../../../src/server/server.ts';
-import type { Sessions } from '../../../src/sessions/sessionTree.ts';
+import type { Services } from '../../../src/services.ts';
+import type { SessionTree } from '../../../src/sessions/sessionTree.ts';
 import { EMPTY_DRAFT, type FromView, type ToView } from '../../../webview/messages.ts';
 import { SESSION } from '../../harness/scenes.ts';
 import { LOG, logged, pressed, ran, said } from '../support/vscode.ts';
 
 vi.mock('vscode-languageclient/node', () => ({ ResponseError: class extends Error {} }));
 
-/** An answer the server owes, given when the test says so. */
-interface Owed {
+/** A request that the test answers when it wants to. */
+interface OpenRequest {
   method: string;
   params: Record<string, unknown>;
-  give(result: unknown): Promise<void>;
+  answer(result: unknown): Promise<void>;
   fail(code: number, message: string, data?: unknown): Promise<void>;
 }
 
@@ -39,20 +41,20 @@ const send = (promptId: string): FromView => ({
 });
 
 function rig() {
-  const owed: Owed[] = [];
+  const open: OpenRequest[] = [];
   const transport: Transport = {
     sendRequest: (method, params) => {
       if (method === 'pilotfish/queue/list') return Promise.resolve({ prompts: [] });
-      return new Promise((give, fail) => {
-        owed.push({
+      return new Promise((resolve, reject) => {
+        open.push({
           method,
           params: params as Record<string, unknown>,
-          give: async (result) => {
-            give(result);
+          answer: async (result) => {
+            resolve(result);
             await settle();
           },
           fail: async (code, message, data) => {
-            fail(Object.assign(new Error(message), { code, data }));
+            reject(Object.assign(new Error(message), { code, data }));
             await settle();
           },
         });
@@ -71,35 +73,26 @@ function rig() {
     update: async (name: string, value: unknown) => void kept.set(name, value),
   } as unknown as Memento;
   const posted: ToView[] = [];
-  let hear: (message: FromView) => void = () => {};
   const view = {
     post: (message: ToView) => posted.push(message),
-    onDidReceive: (listener: (message: FromView) => void) => {
-      hear = listener;
-    },
-    onDidHide: () => {},
-    setBadge: () => {},
-    deliver: () => {},
+    postUpdate: () => {},
+    flushUpdates: () => {},
     isVisible: true,
-  } as unknown as View;
-  const quiet = () => ({ dispose: () => {} });
-  const server = {
-    onDidChange: quiet,
-    onDidCrash: quiet,
-    state: { status: 'ready', version: '1' },
-  } as unknown as Server;
-  const sessions = { onDidList: quiet, noted: () => {}, show: () => {}, all: [] } as unknown as Sessions;
+  } as unknown as ChatView;
+  const sessions = { upsert: () => {}, render: () => {} } as unknown as SessionTree;
   const drafts = new Drafts(storage);
-  const chat = new Chat(storage, view, connection, server, approvals, sessions, drafts, LOG, async () => {});
-  const wait = async (method: string): Promise<Owed> => {
+  const chat = new Chat(storage, view, connection, approvals, sessions, drafts, LOG);
+  const services = { chat, view, approvals, drafts, sessions } as unknown as Services;
+  const receive = (message: FromView) => reportRejection(handleViewMessage(services, message), LOG, message.type);
+  const wait = async (method: string): Promise<OpenRequest> => {
     for (let n = 0; n < 50; n += 1) {
-      const at = owed.findIndex((one) => one.method === method);
-      if (at >= 0) return owed.splice(at, 1)[0] as Owed;
+      const at = open.findIndex((one) => one.method === method);
+      if (at >= 0) return open.splice(at, 1)[0] as OpenRequest;
       await settle();
     }
-    throw new Error(`nobody asked ${method}`);
+    throw new Error(`no request ${method}`);
   };
-  return { chat, posted, kept, owed, wait, say: (message: FromView) => hear(message) };
+  return { chat, posted, kept, open, wait, receive };
 }
 
 beforeEach(() => {
@@ -110,32 +103,32 @@ beforeEach(() => {
 });
 
 describe('opening a session', () => {
-  it('the last that was asked for is shown, though the one before it comes later', async () => {
+  it('shows the last one that was requested, even if an earlier one loads later', async () => {
     const { chat, posted, wait } = rig();
     void chat.open('s1');
     const first = await wait('pilotfish/session/load');
     const opened = chat.open('s2');
     const second = await wait('pilotfish/session/load');
-    await second.give(page('s2'));
-    await first.give(page('s1'));
+    await second.answer(page('s2'));
+    await first.answer(page('s1'));
     await opened;
     expect(chat.session?.id).toBe('s2');
     expect(posted.filter(({ type }) => type === 'loaded')).toHaveLength(1);
   });
 
-  it('that cannot be loaded is said in the view, and what is written next is not of the one before', async () => {
-    const { chat, posted, wait, kept, say } = rig();
+  it('reports a failure, and the next prompt does not go to the previous session', async () => {
+    const { chat, posted, wait, kept, receive } = rig();
     void chat.open('s1');
-    await (await wait('pilotfish/session/load')).give(page('s1'));
+    await (await wait('pilotfish/session/load')).answer(page('s1'));
     void chat.open('s2');
     await (await wait('pilotfish/session/load')).fail(ErrorCode.storage, 'The disk is full.', { remedy: 'Free some.' });
     expect(posted.at(-1)).toEqual({ type: 'openFailed', sessionId: 's2', message: 'The disk is full. Free some.' });
     expect([chat.session, kept.get('pilotfish.session'), said]).toEqual([null, 's2', []]);
-    say(send('p1'));
+    receive(send('p1'));
     expect((await wait('pilotfish/session/new')).params).toEqual({ mode: 'ask' });
   });
 
-  it('that is gone leaves none', async () => {
+  it('that was deleted shows an empty chat', async () => {
     const { chat, posted, wait, kept } = rig();
     const opened = chat.open('s1');
     await (await wait('pilotfish/session/load')).fail(ErrorCode.unknown_session, 'gone');
@@ -145,56 +138,56 @@ describe('opening a session', () => {
   });
 });
 
-describe('a session that another window works in', () => {
-  it('is looked at until that is over', async () => {
+describe('a session whose turn runs in another window', () => {
+  it('is polled until the turn ends', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { chat, posted, owed } = rig();
+    const { chat, posted, open } = rig();
     const flush = async () => {
       for (let n = 0; n < 20; n += 1) await Promise.resolve();
     };
-    const elsewhere = { ...page('s1'), session: { ...SESSION, busy: true, elsewhere: true } };
+    const runningElsewhere = { ...page('s1'), session: { ...SESSION, busy: true, elsewhere: true } };
     void chat.open('s1');
     await flush();
     const answer = async (result: unknown) => {
-      void owed.splice(0, 1)[0]?.give(result);
+      void open.splice(0, 1)[0]?.answer(result);
       await flush();
     };
-    await answer(elsewhere);
+    await answer(runningElsewhere);
     vi.advanceTimersByTime(3000);
     await flush();
-    await answer(elsewhere);
+    await answer(runningElsewhere);
     vi.advanceTimersByTime(3000);
     await flush();
     await answer(page('s1'));
     vi.advanceTimersByTime(30_000);
     await flush();
     vi.useRealTimers();
-    expect(owed).toEqual([]);
+    expect(open).toEqual([]);
     expect(posted.flatMap((one) => (one.type === 'refreshed' ? [one.page.session.busy] : []))).toEqual([true, false]);
     expect(chat.busy).toBe(false);
   });
 });
 
 describe('a prompt', () => {
-  it('sent while its session is loaded goes there, and makes no other', async () => {
-    const { chat, wait, owed, say } = rig();
+  it('that is sent while its session is loading waits for it', async () => {
+    const { chat, wait, open, receive } = rig();
     void chat.open('s1');
     const load = await wait('pilotfish/session/load');
-    say(send('p1'));
+    receive(send('p1'));
     await settle();
-    expect(owed).toEqual([]);
-    await load.give(page('s1'));
+    expect(open).toEqual([]);
+    await load.answer(page('s1'));
     expect((await wait('pilotfish/session/prompt')).params).toMatchObject({ sessionId: 's1', promptId: 'p1' });
   });
 
-  it('and the next, sent before there is a session, share the one that is made', async () => {
-    const { wait, owed, say, chat } = rig();
-    say(send('p1'));
-    say(send('p2'));
+  it('and the next one share the session that the first one creates', async () => {
+    const { wait, open, receive, chat } = rig();
+    receive(send('p1'));
+    receive(send('p2'));
     const made = await wait('pilotfish/session/new');
     await settle();
-    expect(owed).toEqual([]);
-    await made.give({ session: { ...SESSION, id: 'new', busy: false } });
+    expect(open).toEqual([]);
+    await made.answer({ session: { ...SESSION, id: 'new', busy: false } });
     const prompts = [await wait('pilotfish/session/prompt'), await wait('pilotfish/session/prompt')];
     expect(prompts.map(({ params }) => [params.sessionId, params.promptId])).toEqual([
       ['new', 'p1'],
@@ -203,51 +196,50 @@ describe('a prompt', () => {
     expect(chat.session?.id).toBe('new');
   });
 
-  it('stopped before there is a session is not sent, and its words come back', async () => {
-    const { wait, owed, say, posted } = rig();
+  it('that is stopped before its session exists is returned to the composer', async () => {
+    const { wait, open, receive, posted } = rig();
     const draft = { ...EMPTY_DRAFT, text: 'Never mind' };
-    say({ ...(send('p1') as Extract<FromView, { type: 'send' }>), draft });
+    receive({ ...(send('p1') as Extract<FromView, { type: 'send' }>), draft });
     const made = await wait('pilotfish/session/new');
-    say({ type: 'stop' });
-    await made.give({ session: { ...SESSION, id: 'new', busy: false } });
-    // The session is there by now, so the stop is told to it as well.
-    expect(owed.filter(({ method }) => method === 'pilotfish/session/prompt')).toEqual([]);
+    receive({ type: 'stop' });
+    await made.answer({ session: { ...SESSION, id: 'new', busy: false } });
+    // The session exists by now, so the stop is also sent to it.
+    expect(open.filter(({ method }) => method === 'pilotfish/session/prompt')).toEqual([]);
     expect(posted.at(-1)).toEqual({
       type: 'sendFailed',
       promptId: 'p1',
-      message: 'Stopped before it was sent.',
+      message: 'Stopped before the prompt was sent.',
       draft,
     });
   });
 
-  it('that made a session takes nobody away who has gone elsewhere meanwhile', async () => {
-    const { chat, wait, say } = rig();
-    say(send('p1'));
+  it('that creates a session does not replace another session that was opened meanwhile', async () => {
+    const { chat, wait, receive } = rig();
+    receive(send('p1'));
     const made = await wait('pilotfish/session/new');
     void chat.open('s2');
-    await (await wait('pilotfish/session/load')).give(page('s2'));
-    await made.give({ session: { ...SESSION, id: 'new', busy: false } });
+    await (await wait('pilotfish/session/load')).answer(page('s2'));
+    await made.answer({ session: { ...SESSION, id: 'new', busy: false } });
     expect((await wait('pilotfish/session/prompt')).params.sessionId).toBe('new');
     expect(chat.session?.id).toBe('s2');
   });
 });
 
-describe('what fails', () => {
+describe('a failure', () => {
   it.each([
     [ErrorCode.not_trusted, 'Trust…', 'workbench.trust.manage'],
     [ErrorCode.storage, 'Show Log', 'pilotfish.showLog'],
-  ])('is told with what helps: %s', async (code, button, command) => {
-    const { chat, wait, say } = rig();
+  ])('is reported with a button that helps: %s', async (code, button, command) => {
+    const { chat, wait, receive } = rig();
     void chat.open('s1');
-    await (await wait('pilotfish/session/load')).give(page('s1'));
-    pressed.next = (_, buttons) => buttons[0];
+    await (await wait('pilotfish/session/load')).answer(page('s1'));
     const offered: string[] = [];
     pressed.next = (_, buttons) => {
       offered.push(...buttons);
       return buttons[0];
     };
     ran.length = 0;
-    say({ type: 'stop' });
+    receive({ type: 'stop' });
     await (await wait('pilotfish/session/cancel')).fail(code, 'No.');
     await settle();
     expect([said, offered, ran]).toEqual([['Pilotfish: No.'], [button], [command]]);

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { forkBefore, lastPrompt } from '../../../src/chat/turnHistory.ts';
-import { undoTurns } from '../../../src/chat/undo.ts';
+import { forkBefore, lastPrompt, undoTurns } from '../../../src/chat/turnHistory.ts';
 import type { Item, SessionLoadParams } from '../../../src/protocol.gen.ts';
 import { Connection, type Transport } from '../../../src/server/connection.ts';
 import { SESSION } from '../../harness/scenes.ts';
 
-/** Turns of so many items each, the first of which is the prompt: `t0` is the oldest. */
+/** Turns with these numbers of items, each starting with a prompt; `t0` is the oldest. */
 function transcript(...sizes: number[]): Item[] {
   return sizes.flatMap((size, turn) =>
     Array.from({ length: size }, (_, n): Item => {
@@ -17,7 +16,7 @@ function transcript(...sizes: number[]): Item[] {
   );
 }
 
-/** A server that has this transcript, and what it was asked to change. */
+/** A server with this transcript, and the requests that change something. */
 function serverWith(items: readonly Item[]) {
   const asked: [string, unknown][] = [];
   const transport: Transport = {
@@ -53,52 +52,52 @@ async function forkedAt(sizes: number[], turnId: string) {
   return asked;
 }
 
-describe('a copy that ends right before a turn', () => {
+describe('a fork before a turn', () => {
   const fork = (itemId: string) => [['pilotfish/session/fork', { sessionId: 's1', itemId }]];
 
-  it('inside one page', async () => {
+  it('works inside one page', async () => {
     expect(await forkedAt([3, 3, 3], 't1')).toEqual(fork('t0.2'));
   });
 
-  it('of a turn that lies over the border of two pages', async () => {
+  it('works for a turn on two pages', async () => {
     expect(await forkedAt([10, 300, 400], 't1')).toEqual(fork('t0.9'));
   });
 
-  it('of a turn that begins exactly at the border', async () => {
+  it('works for a turn that starts a page', async () => {
     expect(await forkedAt([10, 100, 400], 't1')).toEqual(fork('t0.9'));
   });
 
-  it('of a turn that is longer than a page', async () => {
+  it('works for a turn that is longer than a page', async () => {
     expect(await forkedAt([10, 1700, 40], 't1')).toEqual(fork('t0.9'));
   });
 
-  it('of the first turn is a new session like the old one', async () => {
+  it('is a new session with the same settings for the first turn', async () => {
     expect(await forkedAt([700, 40], 't0')).toEqual([
       ['pilotfish/session/new', { model: SESSION.model, mode: 'ask', workspaceFolder: SESSION.workspaceFolder }],
     ]);
   });
 
-  it('of a turn that is not there is refused, and nothing is made', async () => {
+  it('fails for an unknown turn, and creates nothing', async () => {
     const { connection, asked } = serverWith(transcript(3, 3));
     await expect(forkBefore(connection, SESSION, 't9')).rejects.toThrow('no turn t9');
     expect(asked).toEqual([]);
   });
 });
 
-describe('before a copy', () => {
-  it('files are put back turn by turn, the newest first, also past a turn that changed none', async () => {
+describe('undoing several turns', () => {
+  it('starts with the newest and continues after a failure', async () => {
     const { connection, asked } = serverWith([]);
-    const said: string[] = [];
-    await undoTurns(connection, 's1', ['t1', 't2', 't3'], (words) => said.push(words));
+    const logged: string[] = [];
+    await undoTurns(connection, 's1', ['t1', 't2', 't3'], (text) => logged.push(text));
     expect(asked.map(([, params]) => params)).toEqual(
       ['t3', 't2', 't1'].map((turnId) => ({ sessionId: 's1', turnId })),
     );
-    expect(said).toEqual(['t3', 't2', 't1'].map((turnId) => `undo ${turnId}: nothing to undo`));
+    expect(logged).toEqual(['t3', 't2', 't1'].map((turnId) => `undo ${turnId}: nothing to undo`));
   });
 });
 
 describe('the last prompt', () => {
-  it('is the one its turn began with, however long the turn', async () => {
+  it('is the one that started the newest turn', async () => {
     const items = transcript(3, 1200);
     items.splice(900, 0, {
       id: 'steered',
@@ -112,7 +111,7 @@ describe('the last prompt', () => {
     ]);
   });
 
-  it('is none in an empty session', async () => {
+  it('is undefined in an empty session', async () => {
     expect(await lastPrompt(serverWith([]).connection, 's1')).toBeUndefined();
   });
 });

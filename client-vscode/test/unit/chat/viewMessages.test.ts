@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { fromPage } from '../../../src/chat/viewMessages.ts';
+import { parseViewMessage } from '../../../src/chat/viewMessages.ts';
 import { EMPTY_DRAFT, type FromView } from '../../../webview/messages.ts';
 
 const DRAFT = {
@@ -28,33 +28,33 @@ const MESSAGES: readonly FromView[] = [
   { type: 'command', command: 'selectModel' },
 ];
 
-describe('what the page says', () => {
-  it.each(MESSAGES.map((message) => [message.type, message] as const))('is taken as it is: %s', (_, message) => {
-    expect(fromPage(message)).toBe(message);
+describe('a message from the view', () => {
+  it.each(MESSAGES.map((message) => [message.type, message] as const))('is accepted: %s', (_, message) => {
+    expect(parseViewMessage(message)).toBe(message);
   });
 
   it.each<[string, unknown]>([
     ['nothing', undefined],
-    ['no object', 'ready'],
+    ['not an object', 'ready'],
     ['a list', [{ type: 'ready' }]],
     ['no type', { command: 'settings' }],
-    ['a type nobody knows', { type: 'eval' }],
-    ['a name every object has', { type: 'constructor' }],
-    ['a command nobody offers', { type: 'command', command: 'workbench.action.terminal.new' }],
-    ['a command every object has', { type: 'command', command: 'toString' }],
-    ['an answer nobody offers', { type: 'answer', approvalId: 'a', optionId: 'allow_everything' }],
-    ['a field too many', { type: 'answer', approvalId: 'a', optionId: 'reject', by: 'x' }],
-    ['a field too few', { type: 'openSession' }],
-    ['a number for a text', { type: 'copy', text: 5 }],
-    ['a rule for nowhere', { type: 'allowByRule', approvalId: 'a', rule: { tool: 'b', pattern: '*', scope: 'world' } }],
-    ['a block that is none', { type: 'editQueued', promptId: 'p', prompt: [{ type: 'file' }] }],
+    ['an unknown type', { type: 'eval' }],
+    ['a type that is an inherited property', { type: 'constructor' }],
+    ['an unknown command', { type: 'command', command: 'workbench.action.terminal.new' }],
+    ['a command that is an inherited property', { type: 'command', command: 'toString' }],
+    ['an unknown option', { type: 'answer', approvalId: 'a', optionId: 'allow_everything' }],
+    ['an extra field', { type: 'answer', approvalId: 'a', optionId: 'reject', by: 'x' }],
+    ['a missing field', { type: 'openSession' }],
+    ['a number instead of a string', { type: 'copy', text: 5 }],
+    ['an unknown scope', { type: 'allowByRule', approvalId: 'a', rule: { tool: 'b', pattern: '*', scope: 'world' } }],
+    ['an unknown block type', { type: 'editQueued', promptId: 'p', prompt: [{ type: 'file' }] }],
     ['a draft without a text', { type: 'draft', sessionId: null, draft: { chips: [], caret: 0 } }],
-    ['half a line', { type: 'openFile', uri: 'file:///a', line: 1.5 }],
-  ])('is not taken when it is %s', (_, said) => {
-    expect(fromPage(said)).toBeUndefined();
+    ['a fractional line', { type: 'openFile', uri: 'file:///a', line: 1.5 }],
+  ])('is rejected: %s', (_, value) => {
+    expect(parseViewMessage(value)).toBeUndefined();
   });
 
-  it('comes with every kind of message that the view has', () => {
+  it('has a declared type for everything that the view sends', () => {
     const view = path.resolve(import.meta.dirname, '../../../webview');
     const sources = readdirSync(view, { recursive: true, encoding: 'utf8' })
       .filter((name) => /\.tsx?$/.test(name) && name !== 'messages.ts')

@@ -47,7 +47,11 @@ function rig(session: { id: string; model: string; busy: boolean } | null = null
     },
   } as unknown as ExtensionContext;
   const shown: ModelState[] = [];
-  const chat = { session, setModel: (model: ModelState) => shown.push(model), noted: () => {} } as unknown as Chat;
+  const chat = {
+    session,
+    setModel: (model: ModelState) => shown.push(model),
+    updateSession: () => {},
+  } as unknown as Chat;
   return { models: new Models(context, connection, chat), sent, secrets, state, shown };
 }
 
@@ -58,8 +62,8 @@ beforeEach(() => {
   for (const name of Object.keys(settings)) delete settings[name];
 });
 
-describe('a key', () => {
-  it('is kept in the secret store, handed over, and kept nowhere else', async () => {
+describe('an API key', () => {
+  it('is stored only in the secret storage and sent to the server', async () => {
     const { models, sent, secrets, state } = rig();
     input.next = 'sk-secret';
     await models.setKey('anthropic');
@@ -68,42 +72,42 @@ describe('a key', () => {
     expect(JSON.stringify([...state, settings])).not.toContain('sk-secret');
   });
 
-  it('is handed over again to every new server', async () => {
+  it('is sent to every new server', async () => {
     const { models, sent } = rig();
     input.next = 'sk-secret';
     await models.setKey('anthropic');
     sent.length = 0;
-    await models.connected();
+    await models.handleServerStarted();
     expect(sent).toEqual([['pilotfish/secret/set', { provider: 'anthropic', key: 'sk-secret' }]]);
   });
 
-  it('that is emptied is forgotten, here and there', async () => {
+  it('is deleted when the user leaves it empty', async () => {
     const { models, sent, secrets } = rig();
     input.next = 'sk-secret';
     await models.setKey('anthropic');
     input.next = '';
     await models.setKey('anthropic');
     sent.length = 0;
-    await models.connected();
+    await models.handleServerStarted();
     expect([...secrets]).toEqual([]);
     expect(sent).toEqual([]);
   });
 
-  it('that was rejected is asked for by the provider whose model is in use', async () => {
+  it('that was rejected is requested for the provider of the model in use', async () => {
     const { models, secrets } = rig({ id: 's1', model: 'openai:gpt-x', busy: false });
     input.next = 'sk-new';
     await models.updateKey();
     expect([...secrets]).toEqual([['pilotfish.key.OpenAI', 'sk-new']]);
   });
 
-  it('that was rejected by a provider no list has is asked for by the name in the model', async () => {
+  it('that was rejected by an unlisted provider is requested by the name in the model id', async () => {
     const { models, secrets } = rig({ id: 's1', model: 'groq:llama', busy: false });
     input.next = 'sk-new';
     await models.updateKey();
     expect([...secrets]).toEqual([['pilotfish.key.groq', 'sk-new']]);
   });
 
-  it('that is not given after all changes nothing', async () => {
+  it('changes nothing when the input is cancelled', async () => {
     const { models, sent, secrets } = rig();
     await models.setKey('anthropic');
     expect([[...secrets], sent]).toEqual([[], []]);
@@ -111,34 +115,34 @@ describe('a key', () => {
 });
 
 describe('the list of models', () => {
-  it('has the one in use first, then what can be used, then what needs a key', async () => {
+  it('starts with the model in use, then usable models, then models that need a key', async () => {
     const { models } = rig();
     await models.select();
     expect(picked.offered.map(({ label }) => label)).toEqual([
       '$(check) Demo',
       'qwen3',
       'gpt-x',
-      'need a key',
+      'API key required',
       '$(key) claude-x',
       '',
-      '$(edit) Another model…',
+      '$(edit) Other model…',
       '$(gear) Configure models…',
     ]);
   });
 
-  it('says how much a model can read and what a million tokens cost, in and out', async () => {
+  it('shows the context window and the price', async () => {
     const { models } = rig();
     await models.select();
     expect(picked.offered.map(({ description }) => description)).toContain('OpenAI · 200k · $2.5/$15');
   });
 
-  it('says which model takes no images, where that is known', async () => {
+  it('shows which model does not accept images', async () => {
     const { models } = rig();
     await models.select();
     expect(picked.offered.map(({ description }) => description)).toContain('Ollama · no images');
   });
 
-  it('asks for the key of a model that needs one, and then uses it from now on', async () => {
+  it('asks for a missing key and then uses the model', async () => {
     const { models, secrets } = rig();
     picked.next = (items) => items.find(({ label }) => label.includes('claude-x'));
     input.next = 'sk-secret';
@@ -162,7 +166,7 @@ describe('the model in use', () => {
   it.each([
     [true, [['pilotfish/session/retry', { sessionId: 's1' }]]],
     [false, []],
-  ])('is asked at once when it is another, and a turn waits: %s', async (busy, asked) => {
+  ])('is used at once by a waiting turn: %s', async (busy, asked) => {
     const { models, sent } = rig({ id: 's1', model: 'demo', busy });
     picked.next = (items) => items.find(({ label }) => label === 'gpt-x');
     await models.select();

@@ -3,23 +3,28 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { CancellationToken, LogOutputChannel } from 'vscode';
-import { bundledWheel, InstallFailed, install, ownServer } from '../../../src/server/installServer.ts';
-import { BackOff } from '../../../src/server/restartBackoff.ts';
+import {
+  bundledWheel,
+  InstallFailed,
+  install,
+  installedServer,
+  isNewEnough,
+} from '../../../src/server/installServer.ts';
 import { writePython } from '../../e2e/support/python.ts';
 
 const log = { info: () => {}, error: () => {} } as unknown as LogOutputChannel;
 const never = { isCancellationRequested: false, onCancellationRequested: () => {} } as unknown as CancellationToken;
 const PATH = process.env.PATH;
 
-describe('the server in an environment of its own', () => {
+describe('installing the server', () => {
   let folder: string;
   let storage: string;
   let steps: string[];
-  const run = (token = never) => install('/wheels/pilotfish.whl', storage, (words) => steps.push(words), log, token);
-  const refused = () =>
+  const run = (token = never) => install('/wheels/pilotfish.whl', storage, (step) => steps.push(step), log, token);
+  const failure = () =>
     run().then(
       () => 'installed',
-      (error) => (error instanceof InstallFailed ? error.message : `not in words: ${error}`),
+      (error) => (error instanceof InstallFailed ? error.message : `unexpected: ${error}`),
     );
 
   beforeEach(async () => {
@@ -34,42 +39,42 @@ describe('the server in an environment of its own', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('says that there is no Python', async () => {
-    expect(await refused()).toBe('No Python found. Pilotfish needs Python 3.11 or newer on the PATH.');
+  it('reports that there is no Python', async () => {
+    expect(await failure()).toBe('No Python found. Pilotfish needs Python 3.11 or newer on the PATH.');
   });
 
-  it('says which Python is too old, and which would do', async () => {
+  it('reports that Python is too old', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.8' });
-    expect(await refused()).toBe('Python 3.8 is too old. Pilotfish needs Python 3.11 or newer.');
+    expect(await failure()).toBe('Python 3.8 is too old. Pilotfish needs Python 3.11 or newer.');
   });
 
-  it('takes a newer Python that stands beside an old one', async () => {
+  it('finds a newer Python next to an old one', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.8' });
     await writePython(path.join(folder, 'bin'), { version: '3.12', name: 'python3.12' });
-    expect(await refused()).toBe('installed');
+    expect(await failure()).toBe('installed');
   });
 
-  it('says that the package index cannot be reached, and leaves nothing half made', async () => {
+  it('reports that the package index cannot be reached, and removes the environment', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.12', fails: 'NewConnectionError: no route to host' });
-    expect(await refused()).toBe("Can't reach the Python package index. Check the network or proxy, then try again.");
+    expect(await failure()).toBe('Cannot reach the Python package index. Check the network or proxy and try again.');
     await expect(stat(path.join(storage, 'server'))).rejects.toThrow('ENOENT');
   });
 
-  it('says that this Python cannot make environments', async () => {
+  it('reports that Python cannot create environments', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.12', venv: 'No module named ensurepip' });
-    expect(await refused()).toBe(
-      'This Python cannot make environments. Install its venv package (python3-venv), then try again.',
+    expect(await failure()).toBe(
+      'This Python cannot create virtual environments. Install its venv package (python3-venv) and try again.',
     );
   });
 
-  it('says that the disk is full, and otherwise what pip said last', async () => {
+  it('reports that the disk is full, and otherwise the last line of pip', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.12', fails: 'OSError: No space left on device' });
-    expect(await refused()).toBe('The disk is full.');
+    expect(await failure()).toBe('The disk is full.');
     await writePython(path.join(folder, 'bin'), { version: '3.12', fails: 'ERROR: a wheel is broken' });
-    expect(await refused()).toBe('The server could not be installed: ERROR: a wheel is broken');
+    expect(await failure()).toBe('The server could not be installed: ERROR: a wheel is broken');
   });
 
-  it('says when the user stopped it', async () => {
+  it('reports that the user stopped it', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.12', fails: 'Killed' });
     const stopped = {
       isCancellationRequested: true,
@@ -78,39 +83,26 @@ describe('the server in an environment of its own', () => {
     await expect(run(stopped)).rejects.toThrow('The installation was stopped.');
   });
 
-  it('is there when it was installed, from the wheel that came with the extension', async () => {
+  it('installs the wheel of the extension', async () => {
     await writePython(path.join(folder, 'bin'), { version: '3.12', server: '/usr/bin/true' });
     await run();
-    expect(steps).toEqual(['Looking for Python…', 'Making an environment…', 'Installing the server…']);
-    expect((await stat(ownServer(storage))).isFile()).toBe(true);
+    expect(steps).toEqual(['Looking for Python…', 'Creating a Python environment…', 'Installing the server…']);
+    expect((await stat(installedServer(storage))).isFile()).toBe(true);
     expect(await readFile(path.join(storage, 'server/asked'), 'utf8')).toMatch(/\/wheels\/pilotfish\.whl\n$/);
   });
 
-  it('finds that wheel among the extension’s files', async () => {
+  it('finds the wheel in the extension', async () => {
     expect(await bundledWheel(folder)).toBeUndefined();
     await writeFile(path.join(folder, 'pilotfish-0.1.0-py3-none-any.whl'), '');
     expect(await bundledWheel(folder)).toBe(path.join(folder, 'pilotfish-0.1.0-py3-none-any.whl'));
   });
 });
 
-describe('after a crash', () => {
-  it('each start waits longer, and the sixth fall in a row is the last', () => {
-    const backOff = new BackOff();
-    expect([1, 2, 3, 4, 5, 6].map((at) => backOff.fell(at))).toEqual([0, 1000, 3000, 10_000, 30_000, undefined]);
-    expect(backOff.count).toBe(6);
-  });
-
-  it('a server that stayed up for two minutes begins anew', () => {
-    const backOff = new BackOff();
-    backOff.fell(0);
-    backOff.fell(1);
-    expect(backOff.fell(120_001)).toBe(0);
-  });
-
-  it('a start that the user asked for forgives everything', () => {
-    const backOff = new BackOff();
-    for (let at = 0; at < 6; at += 1) backOff.fell(at);
-    backOff.forgive();
-    expect(backOff.fell(7)).toBe(0);
-  });
+it('Python 3.11 is the oldest supported version', () => {
+  expect([isNewEnough(3, 10), isNewEnough(3, 11), isNewEnough(3, 14), isNewEnough(2, 7)]).toEqual([
+    false,
+    true,
+    true,
+    false,
+  ]);
 });

@@ -23,7 +23,7 @@ The end.
 `;
 
 describe('blocks', () => {
-  it('settle: what stands before the last block never changes while the text grows', () => {
+  it('before the last one do not change while text is added', () => {
     const reader = new BlockReader();
     let before: readonly unknown[] = [];
     for (let length = 1; length <= TEXT.length; length += 1) {
@@ -34,36 +34,36 @@ describe('blocks', () => {
     }
   });
 
-  it('are the same however the text came', () => {
+  it('do not depend on how the text was split', () => {
     const slow = new BlockReader();
     for (let length = 1; length < TEXT.length; length += 1) slow.read(TEXT.slice(0, length), false);
     expect(slow.read(TEXT, true)).toEqual(new BlockReader().read(TEXT, true));
   });
 
-  it('keep their identity once settled', () => {
+  it('keep their identity once finished', () => {
     const reader = new BlockReader();
     const first = reader.read('One.\n\nTwo', false)[0];
     expect(reader.read('One.\n\nTwo.\n\nThree', false)[0]).toBe(first);
   });
 
-  it('a half-typed fence is not shown', () => {
+  it('do not show a partial fence', () => {
     expect(new BlockReader().read('Text\n\n``', false)).toEqual([{ kind: 'html', raw: 'Text' }]);
     expect(new BlockReader().read('Text\n\n```ty', false)).toEqual([{ kind: 'html', raw: 'Text' }]);
   });
 
-  it('an open fence is code from its first line', () => {
+  it('show an open fence as code', () => {
     const blocks = new BlockReader().read('```ts\nconst a = 1;\ncon', false);
     expect(blocks).toEqual([{ kind: 'code', code: 'const a = 1;\ncon', language: 'ts', closed: false }]);
   });
 
-  it('references defined at the end reach back', () => {
+  it('use link definitions at the end of the text', () => {
     const blocks = new BlockReader().read('See [the docs][d].\n\nMore.\n\n[d]: https://example.com/x\n', true);
     expect(blocks[0]?.kind === 'html' && renderHtml(blocks[0].raw, false)).toContain('href="https://example.com/x"');
   });
 });
 
 describe('html', () => {
-  it('an image is a link: nothing is fetched', () => {
+  it('shows an image as a link and loads nothing', () => {
     const html = renderHtml('![a cat](https://example.com/cat.png?q=secret)', false);
     expect(html).not.toContain('<img');
     expect(html).toContain('href="https://example.com/cat.png?q=secret"');
@@ -86,18 +86,18 @@ describe('html', () => {
     },
   );
 
-  it('a path with a line is a link', () => {
+  it('links a path with a line', () => {
     expect(renderHtml('see `src/auth.ts:42`', false)).toContain('href="src/auth.ts:42"');
     expect(renderHtml('see `isExpired`', false)).not.toContain('href');
   });
 
-  it('open emphasis is closed while it grows', () => {
+  it('closes open emphasis while text is added', () => {
     expect(renderHtml('this is **bo', true)).toContain('<strong>bo</strong>');
   });
 });
 
 describe('highlighting', () => {
-  it('every line stands alone, even inside a string of several lines', () => {
+  it('produces complete HTML for every line, also in multi-line strings', () => {
     const lines = highlightLines('const a = `x\ny`;', 'ts');
     expect(lines).toHaveLength(2);
     for (const line of lines ?? []) {
@@ -106,7 +106,7 @@ describe('highlighting', () => {
     expect(lines?.[1]).toContain('hljs-string');
   });
 
-  it('an unknown language stays plain', () => {
+  it('ignores unknown languages', () => {
     expect(highlightLines('x', 'brainfuck')).toBeNull();
   });
 });

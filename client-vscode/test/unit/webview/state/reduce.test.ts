@@ -10,8 +10,15 @@ import type {
   UpdateParams,
 } from '../../../../src/protocol.gen.ts';
 import { EMPTY_DRAFT, type ToView } from '../../../../webview/messages.ts';
-import { type Local, reduce } from '../../../../webview/state/reduce.ts';
-import { INITIAL, isBusy, questions, type State, type Turn } from '../../../../webview/state/state.ts';
+import { type LocalAction, reduce } from '../../../../webview/state/reduce.ts';
+import {
+  currentMode,
+  INITIAL,
+  isBusy,
+  type State,
+  sessionApprovals,
+  type Turn,
+} from '../../../../webview/state/state.ts';
 import { AT, call, EDIT_APPROVAL, loaded, SESSION, updates } from '../../../harness/scenes.ts';
 
 interface Recorded {
@@ -25,7 +32,7 @@ function recorded(name: string): Recorded {
   return JSON.parse(readFileSync(path.join(import.meta.dirname, `../../recorded/${name}.json`), 'utf8'));
 }
 
-function run(...actions: (ToView | Local)[]): State {
+function run(...actions: (ToView | LocalAction)[]): State {
   return actions.reduce(reduce, INITIAL);
 }
 
@@ -34,7 +41,7 @@ const STARTED: Update = { kind: 'turn_started', promptId: 'p1', prompt: [{ type:
 const USAGE = { inputTokens: 1, outputTokens: 1, cachedTokens: 0, requests: 1, toolCalls: 0 };
 const ENDED: Update = { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE };
 
-/** What both a live and a loaded turn know. */
+/** The part of a turn that is the same live and loaded. */
 function essence(turn: Turn) {
   return {
     id: turn.id,
@@ -52,8 +59,8 @@ function essence(turn: Turn) {
   };
 }
 
-describe('updates recorded from the real server', () => {
-  it.each(['work', 'failed'])('give the same turns live as loaded: %s', (name) => {
+describe('updates that were recorded from the server', () => {
+  it.each(['work', 'failed'])('produce the same turns live and loaded: %s', (name) => {
     const { session, updates: list, loaded: page } = recorded(name);
     const live = run({ type: 'began', session }, { type: 'updates', updates: list, at: AT });
     const again = run({ type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT });
@@ -61,7 +68,7 @@ describe('updates recorded from the real server', () => {
     expect(live.lastSeq).toBe(page.lastSeq);
   });
 
-  it('give the same turns in one batch, one by one, and cut in half by a load', () => {
+  it('produce the same turns in one batch, one by one, and after a load', () => {
     const { session, updates: list, loaded: page } = recorded('work');
     const began: ToView = { type: 'began', session };
     const whole = run(began, { type: 'updates', updates: list, at: AT });
@@ -77,47 +84,45 @@ describe('updates recorded from the real server', () => {
     expect(late.turns.map(essence)).toEqual(whole.turns.map(essence));
   });
 
-  it('leave no question open and nothing running', () => {
-    const { session, updates: list, approvals } = recorded('work');
-    const asked = approvals.map((request): ToView => ({ type: 'approval', request, at: AT }));
-    const state = run({ type: 'began', session }, ...asked, { type: 'updates', updates: list, at: AT });
-    expect(state.approvals).toEqual([]);
+  it('leave nothing running', () => {
+    const { session, updates: list } = recorded('work');
+    const state = run({ type: 'began', session }, { type: 'updates', updates: list, at: AT });
     expect(isBusy(state)).toBe(false);
   });
 });
 
-describe('a provider that is asked again', () => {
+describe('a turn that waits before it asks the provider again', () => {
   const said = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 18 s.', cause: 'overloaded' } as const;
   const notice: Update = { ...said, retryAfter: 18 };
   const waits = run(OPEN, updates([STARTED, notice]));
 
-  it('is waited for until the moment the server named, and the notice reads as it does when loaded', () => {
+  it('waits until the time that the server sent, and its notice is the same as a loaded one', () => {
     expect(waits.turns[0]?.retry).toEqual({ at: AT + 18_000, cause: 'overloaded' });
     expect(waits.turns[0]?.entries).toEqual([{ ...said, id: 'notice.2', turnId: 't1', seq: 2 }]);
   });
 
-  it.each<[string, ToView | Local]>([
-    ['the user does not want to wait', { type: 'retrying', turnId: 't1' }],
-    ['it answers', updates([{ kind: 'agent_message_chunk', itemId: 'm1', text: 'Hi' }], 3)],
-    ['it is asked', updates([{ kind: 'state', state: 'assistant', iteration: 1 }], 3)],
+  it.each<[string, ToView | LocalAction]>([
+    ['the user retries now', { type: 'retrying', turnId: 't1' }],
+    ['the provider answers', updates([{ kind: 'agent_message_chunk', itemId: 'm1', text: 'Hi' }], 3)],
+    ['the next request starts', updates([{ kind: 'state', state: 'assistant', iteration: 1 }], 3)],
     ['the turn ends', updates([ENDED], 3)],
-  ])('is waited for no more when %s', (_, action) => {
+  ])('stops waiting when %s', (_, action) => {
     expect(reduce(waits, action).turns[0]).not.toHaveProperty('retry');
   });
 });
 
-describe('a stop', () => {
-  const sending: Local = { type: 'sending', promptId: 'p9', prompt: [{ type: 'text', text: 'early' }], at: AT };
+describe('stopping', () => {
+  const sending: LocalAction = { type: 'sending', promptId: 'p9', prompt: [{ type: 'text', text: 'early' }], at: AT };
 
-  it('of a prompt that was not sent yet is over when the prompt comes back', () => {
+  it('ends when a prompt that was not sent yet is returned', () => {
     const failed: ToView = { type: 'sendFailed', promptId: 'p9', message: 'Stopped.', draft: EMPTY_DRAFT };
     const state = run(OPEN, sending, { type: 'stopping', at: AT }, failed);
     expect([state.stopping, state.turns[0]?.status]).toEqual([null, 'refused']);
   });
 });
 
-describe('a refused prompt', () => {
-  const sending = (promptId: string, text: string): Local => ({
+describe('a prompt that could not be sent', () => {
+  const sending = (promptId: string, text: string): LocalAction => ({
     type: 'sending',
     promptId,
     prompt: [{ type: 'text', text }],
@@ -127,7 +132,7 @@ describe('a refused prompt', () => {
   const refused = [OPEN, sending('p9', 'Me too'), failed];
   const shown = (state: State) => state.turns.map(({ promptId, status }) => [promptId, status]);
 
-  it('gives way to the same words sent again, and to no others', () => {
+  it('is replaced when the same text is sent again', () => {
     expect(shown(run(...refused, sending('p10', 'Me too')))).toEqual([['p10', 'sending']]);
     expect(shown(run(...refused, sending('p10', 'Other')))).toEqual([
       ['p9', 'refused'],
@@ -135,7 +140,7 @@ describe('a refused prompt', () => {
     ]);
   });
 
-  it('stays where the session is read once more', () => {
+  it('stays when the session is read again', () => {
     const page = { session: SESSION, items: [], hasMore: false, lastSeq: 0, pendingApprovals: [] };
     expect(shown(run(...refused, { type: 'refreshed', page, at: AT }))).toEqual([['p9', 'refused']]);
   });
@@ -151,40 +156,40 @@ describe('a notice', () => {
   });
 });
 
-describe('a session on its way', () => {
+describe('a session that is being opened', () => {
   const opening = (sessionId: string | null): ToView => ({
     type: 'opening',
     sessionId,
     draft: EMPTY_DRAFT,
     mode: 'ask',
   });
-  const sending: Local = { type: 'sending', promptId: 'p9', prompt: [{ type: 'text', text: 'early' }], at: AT };
+  const sending: LocalAction = { type: 'sending', promptId: 'p9', prompt: [{ type: 'text', text: 'early' }], at: AT };
   const failed: ToView = { type: 'openFailed', sessionId: 's1', message: 'The disk is full.' };
 
-  it('keeps what was sent to it before it was there', () => {
+  it('keeps a prompt that was sent before it was loaded', () => {
     const state = run(OPEN, opening('s1'), sending, OPEN);
     expect(state.turns.map(({ promptId, status }) => [promptId, status])).toEqual([['p9', 'sending']]);
   });
 
-  it('has it once, when the page knows it already', () => {
+  it('shows such a prompt once if the page contains it', () => {
     const item: Item = { kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: [], promptId: 'p9' };
     const state = run(OPEN, opening('s1'), sending, loaded([item]));
     expect(state.turns.map(({ promptId, status }) => [promptId, status])).toEqual([['p9', 'interrupted']]);
   });
 
-  it('that cannot be loaded says why, aloud too, until another is opened', () => {
+  it('shows and announces why it cannot be loaded, until another session is opened', () => {
     const state = run(OPEN, opening('s1'), failed);
-    expect([state.opening, state.unopened, state.urgent.detail]).toEqual([
+    expect([state.opening, state.openError, state.urgent.detail]).toEqual([
       null,
       { sessionId: 's1', message: 'The disk is full.' },
       'The disk is full.',
     ]);
-    expect(reduce(state, opening('s2')).unopened).toBeNull();
-    expect(reduce(state, { type: 'began', session: SESSION }).unopened).toBeNull();
+    expect(reduce(state, opening('s2')).openError).toBeNull();
+    expect(reduce(state, { type: 'began', session: SESSION }).openError).toBeNull();
   });
 
-  it('that failed is no news once another is on its way', () => {
-    expect(run(OPEN, opening('s1'), opening('s2'), failed).unopened).toBeNull();
+  it('shows no error once another session is being opened', () => {
+    expect(run(OPEN, opening('s1'), opening('s2'), failed).openError).toBeNull();
   });
 });
 
@@ -197,26 +202,26 @@ describe('a turn that runs in another window', () => {
     return { type: 'refreshed', page, at: AT };
   };
 
-  it('is shown as running, and this window is free', () => {
+  it('is shown as running, and this window is not busy', () => {
     const state = run(loaded([item], { session: busy }));
     expect([state.turns[0]?.status, isBusy(state)]).toEqual(['running', false]);
   });
 
-  it('is shown as it is each time it is looked at, and what was opened by hand stays open', () => {
+  it('is updated at each poll, and rows that the user opened stay open', () => {
     const before = run(loaded([item], { session: busy }), { type: 'toggle', key: 'x', open: true });
     const state = reduce(before, refreshed([item, said], busy));
     expect(state.turns.flatMap((turn) => turn.entries.map((entry) => entry.id))).toEqual(['m1']);
     expect([state.turns[0]?.key, state.toggles]).toEqual([before.turns[0]?.key, { x: true }]);
   });
 
-  it('of a session that is no longer in view changes nothing', () => {
+  it('changes nothing if its session is no longer in view', () => {
     const state = run(OPEN);
     expect(reduce(state, refreshed([item], { ...busy, id: 'other' }))).toBe(state);
   });
 });
 
 describe('a loaded turn', () => {
-  it('knows when it began and ended', () => {
+  it('has its start and end time', () => {
     const { loaded: page } = recorded('work');
     const [turn] = run({ type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT }).turns;
     const times = page.items.flatMap((item) => (item.kind === 'prompt' || item.kind === 'turn_end' ? [item.at] : []));
@@ -225,19 +230,19 @@ describe('a loaded turn', () => {
 });
 
 describe('sequence numbers', () => {
-  it('a gap stops the view until the session is loaded again', () => {
+  it('stop the view after a gap until the session is loaded again', () => {
     const state = run(OPEN, updates([STARTED]), updates([ENDED], 3));
     expect(state.gap).toBe(true);
     expect(isBusy(state)).toBe(true);
     expect(reduce(state, loaded([], { lastSeq: 3 })).gap).toBe(false);
   });
 
-  it('what is known already changes nothing', () => {
+  it('that are known change nothing', () => {
     const state = run(OPEN, updates([STARTED, ENDED]));
     expect(reduce(state, updates([STARTED, ENDED]))).toEqual(state);
   });
 
-  it('another session’s updates change nothing', () => {
+  it('of another session change nothing', () => {
     const state = run(OPEN);
     const other: ToView = {
       type: 'updates',
@@ -250,9 +255,9 @@ describe('sequence numbers', () => {
 
 describe('a prompt', () => {
   const prompt = [{ type: 'text' as const, text: 'Hi' }];
-  const sending: Local = { type: 'sending', promptId: 'p1', prompt, at: AT };
+  const sending: LocalAction = { type: 'sending', promptId: 'p1', prompt, at: AT };
 
-  it('is a bubble at once, and keeps its node when the server takes it up', () => {
+  it('is shown at once, and keeps its key when its turn starts', () => {
     const sent = run(OPEN, sending);
     expect(sent.turns[0]).toMatchObject({ key: 'p1', status: 'sending' });
     const taken = reduce(sent, updates([STARTED]));
@@ -260,7 +265,7 @@ describe('a prompt', () => {
     expect(taken.turns[0]).toMatchObject({ key: 'p1', id: 't1', status: 'running' });
   });
 
-  it('that fails stays, with the reason', () => {
+  it('that fails stays with the reason', () => {
     const state = run(OPEN, sending, { type: 'sendFailed', promptId: 'p1', message: 'No server.', draft: EMPTY_DRAFT });
     expect(state.turns[0]).toMatchObject({ status: 'refused', refusal: 'No server.' });
     expect(isBusy(state)).toBe(false);
@@ -275,49 +280,69 @@ describe('a prompt', () => {
     expect(state.turns[0]).toMatchObject({ status: 'ended', entries: [{ kind: 'message', text: '**help**' }] });
   });
 
-  it('leaves the queue when its turn begins', () => {
+  it('leaves the queue when its turn starts', () => {
     const queued: ToView = { type: 'queue', sessionId: 's1', prompts: [{ promptId: 'p1', prompt, kind: 'queue' }] };
     expect(run(OPEN, queued).queue).toHaveLength(1);
     expect(run(OPEN, queued, updates([STARTED])).queue).toEqual([]);
   });
 });
 
-describe('questions', () => {
+describe('approvals', () => {
   const asked: ToView = { type: 'approval', request: EDIT_APPROVAL, at: AT };
 
-  it('are cleared by an answer from any surface', () => {
+  it('are removed when the host reports that they are resolved', () => {
     const state = run(OPEN, asked);
-    expect(questions(state)).toHaveLength(1);
+    expect(sessionApprovals(state)).toHaveLength(1);
     const over = reduce(state, {
       type: 'resolved',
       resolved: { approvalId: 'a1', sessionId: 's1', optionId: 'reject', by: 'lens' },
     });
-    expect(questions(over)).toEqual([]);
+    expect(sessionApprovals(over)).toEqual([]);
   });
 
-  it('of other sessions wait too, but not in this one', () => {
+  it('of other sessions are not among those of the session in view', () => {
     const state = run(OPEN, { type: 'approval', request: { ...EDIT_APPROVAL, sessionId: 's2' }, at: AT });
     expect(state.approvals).toHaveLength(1);
-    expect(questions(state)).toEqual([]);
+    expect(sessionApprovals(state)).toEqual([]);
   });
 
-  it('allowed once are counted, so that a rule can be offered', () => {
+  it('that were allowed once are counted', () => {
     const allow: ToView = {
       type: 'resolved',
       resolved: { approvalId: 'a1', sessionId: 's1', optionId: 'allow_once', by: 'card' },
     };
-    expect(run(OPEN, asked, allow, asked, allow).allowed).toEqual({ edit_file: 2 });
+    expect(run(OPEN, asked, allow, asked, allow).allowedCounts).toEqual({ edit_file: 2 });
   });
 
-  it('are heard by a screen reader, once and urgently', () => {
+  it('are announced as urgent', () => {
     expect(run(OPEN, asked).urgent).toEqual({ n: 1, what: 'approval', detail: 'Edit src/auth.ts' });
   });
 
-  it('end with the server', () => {
-    expect(run(OPEN, asked, { type: 'crashed', at: AT }).approvals).toEqual([]);
+  it('belong to the host: neither a page, nor the end of a turn, nor a crash changes them', () => {
+    const state = run(OPEN, updates([STARTED]), asked, updates([ENDED], 2), { type: 'crashed', at: AT }, OPEN);
+    expect(state.approvals).toEqual([{ request: EDIT_APPROVAL }]);
+  });
+});
+
+describe('the mode and the context usage', () => {
+  const mode: ToView = { type: 'mode', mode: 'edit' };
+
+  it('are those of the session, and the mode of new sessions without one', () => {
+    const empty = run(mode);
+    const open = reduce(empty, OPEN);
+    expect([currentMode(empty), currentMode(open)]).toEqual(['edit', SESSION.mode]);
   });
 
-  it('a restart is told however often the session is opened again, and of no other session', () => {
+  it('come from the host, and end with the session', () => {
+    const state = run(OPEN, { type: 'context', context: { used: 10, window: 100 } });
+    expect(state.context).toEqual({ used: 10, window: 100 });
+    const opening: ToView = { type: 'opening', sessionId: 's2', draft: EMPTY_DRAFT, mode: 'ask' };
+    expect(reduce(state, opening).context).toBeNull();
+  });
+});
+
+describe('a crash', () => {
+  it('is shown while the same session is opened again, but not in another session', () => {
     const again = (sessionId: string): ToView => ({ type: 'opening', sessionId, draft: EMPTY_DRAFT, mode: 'ask' });
     const crash: ToView = { type: 'crashed', at: AT };
     expect(run(OPEN, crash, again('s1'), again('s1')).crashed).toBe(true);
@@ -332,10 +357,10 @@ describe('undo', () => {
     { kind: 'file_changed', uri: 'file:///a', change: 'edited', added: 1, removed: 1, via: 'buffer' },
     ENDED,
   ]);
-  const undoing: Local = { type: 'undoing', turnId: 't1', direction: 'undo' };
+  const undoing: LocalAction = { type: 'undoing', turnId: 't1', direction: 'undo' };
   const file = { uri: 'file:///a', change: 'edited' as const, added: 1, removed: 1 };
 
-  it('goes forth and back', () => {
+  it('can be redone', () => {
     const undone = run(OPEN, turn, undoing, {
       type: 'undone',
       turnId: 't1',
@@ -352,7 +377,7 @@ describe('undo', () => {
     expect(redone.turns[0]?.undo).toBe('none');
   });
 
-  it('that met a person’s edits lists them and is not done', () => {
+  it('lists conflicts and changes nothing', () => {
     const refused = [{ uri: 'file:///a', reason: 'changed since' }];
     const state = run(OPEN, turn, undoing, {
       type: 'undone',
@@ -364,7 +389,7 @@ describe('undo', () => {
   });
 });
 
-describe('the line of prompts', () => {
+describe('the queue', () => {
   const text = (words: string) => [{ type: 'text' as const, text: words }];
   const asked = (words: string): ToView => ({
     type: 'queue',
@@ -379,7 +404,7 @@ describe('the line of prompts', () => {
       turn.entries.map((entry) => (entry.kind === 'steer' ? `steer ${entry.id}` : entry.id)).join(),
     ]);
 
-  it('what was read at the very end stands in its turn, though we hear of it after the end', () => {
+  it('a steered prompt that was read at the end belongs to its turn, even if reported later', () => {
     const state = run(
       OPEN,
       updates([STARTED, step(1), { kind: 'agent_message_chunk', itemId: 'm1', text: 'a' }]),
@@ -392,7 +417,7 @@ describe('the line of prompts', () => {
     expect([words(state).at(-1)?.[2], state.queue]).toEqual(['m1,steer also,m2', []]);
   });
 
-  it('what was steered stands where the step that read it began, however late we hear of it', () => {
+  it('a steered prompt is inserted where its step began, even if reported later', () => {
     const state = run(
       OPEN,
       updates([STARTED, step(1), { kind: 'agent_message_chunk', itemId: 'm1', text: 'a' }]),
@@ -403,7 +428,7 @@ describe('the line of prompts', () => {
     expect(words(state)).toEqual([['Hi', 'running', 'm1,steer also,m2']]);
   });
 
-  it('what was steered is told when it is read, and stands there once', () => {
+  it('a steered prompt that an update reports is inserted once', () => {
     const read: Update = { kind: 'state', state: 'user_input', iteration: 1, promptId: 'also', prompt: text('also') };
     const begun = [STARTED, step(1), { kind: 'agent_message_chunk', itemId: 'm1', text: 'a' }] satisfies Update[];
     const next = updates([read, step(2), { kind: 'agent_message_chunk', itemId: 'm2', text: 'b' }], 4);
@@ -414,20 +439,20 @@ describe('the line of prompts', () => {
     expect(words(run(OPEN, updates(begun), next))).toEqual(shown);
   });
 
-  it('a prompt that the server put behind others is in the line, not on the page', () => {
+  it('a prompt that the server queued is shown only in the queue', () => {
     const queue: ToView = {
       type: 'queue',
       sessionId: 's1',
       prompts: [{ promptId: 'new', prompt: text('new'), kind: 'queue' }],
     };
-    const sending: Local = { type: 'sending', promptId: 'new', prompt: text('new'), at: AT };
+    const sending: LocalAction = { type: 'sending', promptId: 'new', prompt: text('new'), at: AT };
     const state = run(OPEN, sending, updates([STARTED]), queue);
     expect(words(state)).toEqual([['Hi', 'running', '']]);
     expect(state.queue.map((prompt) => prompt.promptId)).toEqual(['new']);
   });
 
-  it('a turn that begins stands before what is still being sent', () => {
-    const sending: Local = { type: 'sending', promptId: 'new', prompt: text('new'), at: AT };
+  it('a turn that starts comes before prompts that are still being sent', () => {
+    const sending: LocalAction = { type: 'sending', promptId: 'new', prompt: text('new'), at: AT };
     const state = run(OPEN, sending, updates([STARTED]));
     expect(words(state)).toEqual([
       ['Hi', 'running', ''],
@@ -437,8 +462,8 @@ describe('the line of prompts', () => {
   });
 });
 
-describe('the rest', () => {
-  it('several changes of one file are one, summed; a new file stays new', () => {
+describe('turns', () => {
+  it('sum several changes of one file, and a new file stays new', () => {
     const change = (kind: 'created' | 'edited', added: number): Update => ({
       kind: 'file_changed',
       uri: 'file:///a',
@@ -451,7 +476,7 @@ describe('the rest', () => {
     expect(state.turns[0]?.files).toEqual([{ uri: 'file:///a', change: 'created', added: 12, removed: 0 }]);
   });
 
-  it('live output keeps its end only', () => {
+  it('keep only the end of live output', () => {
     const progress: Update = { kind: 'tool_progress', callId: 'c1', text: 'x'.repeat(40_000) };
     const state = run(
       OPEN,
@@ -466,7 +491,7 @@ describe('the rest', () => {
     expect(entry?.kind === 'tool_call' && entry.progress.length).toBe(32_000);
   });
 
-  it('wherever the border of two pages lies, the turns are the same', () => {
+  it('are the same wherever they are split into pages', () => {
     const { loaded: page } = recorded('work');
     const steered: Item = {
       kind: 'prompt',
@@ -493,7 +518,7 @@ describe('the rest', () => {
     }
   });
 
-  it('a turn that no process finished is shown as interrupted', () => {
+  it('that did not finish are shown as interrupted', () => {
     const { loaded: page } = recorded('work');
     const state = run({
       type: 'loaded',
@@ -505,12 +530,12 @@ describe('the rest', () => {
     expect(state.turns.at(-1)?.status).toBe('interrupted');
   });
 
-  it('a session opened is empty until it is loaded', () => {
+  it('of a session that is being opened are empty until it is loaded', () => {
     const state = run(OPEN, updates([STARTED]), { type: 'opening', sessionId: 's2', draft: EMPTY_DRAFT, mode: 'ask' });
     expect(state).toMatchObject({ opening: 's2', session: null, turns: [], toggles: {} });
   });
 
-  it('the session of the scenes is the one under test', () => {
+  it('of the test scenes belong to the session under test', () => {
     expect(run(OPEN).session).toEqual({ ...SESSION, busy: false });
   });
 });

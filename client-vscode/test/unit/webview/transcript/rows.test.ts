@@ -3,14 +3,14 @@ import type { Update } from '../../../../src/protocol.gen.ts';
 import { reduce } from '../../../../webview/state/reduce.ts';
 import { INITIAL, type Turn } from '../../../../webview/state/state.ts';
 import {
-  atEnd,
-  downward,
-  FIRST_SPAN,
-  grown,
-  MOST,
-  mounted,
-  rowsOf,
-  upward,
+  afterGrowth,
+  extendDown,
+  extendUp,
+  INITIAL_SPAN,
+  MAX_ROWS,
+  mountedRows,
+  moveToEnd,
+  turnRows,
 } from '../../../../webview/transcript/rows.ts';
 import { call, loaded, updates } from '../../../harness/scenes.ts';
 
@@ -27,11 +27,11 @@ function turn(...list: Update[]): Turn {
 }
 
 function kinds(one: Turn): string[] {
-  return rowsOf(one).map((row) => row.kind);
+  return turnRows(one).map((row) => row.kind);
 }
 
 describe('rows', () => {
-  it('a run of reads is one row from its first call on: no row ever disappears', () => {
+  it('consecutive reads share one row from the first call on', () => {
     let before = 0;
     for (let n = 1; n <= 6; n += 1) {
       const rows = kinds(
@@ -45,7 +45,7 @@ describe('rows', () => {
     }
   });
 
-  it('a read that failed stands alone', () => {
+  it('a failed read has its own row', () => {
     expect(kinds(turn(read('a'), read('b', 'failed'), read('c')))).toEqual([
       'prompt',
       'lookups',
@@ -55,7 +55,7 @@ describe('rows', () => {
     ]);
   });
 
-  it('what comes between reads parts them', () => {
+  it('other entries separate reads', () => {
     expect(kinds(turn(read('a'), { kind: 'agent_message_chunk', itemId: 'm', text: 'x' }, read('b')))).toEqual([
       'prompt',
       'lookups',
@@ -65,9 +65,9 @@ describe('rows', () => {
     ]);
   });
 
-  it('a notice said again takes the place of the one before', () => {
+  it('a repeated notice replaces the previous one', () => {
     const notice = (message: string): Update => ({ kind: 'notice', level: 'warning', message });
-    const rows = rowsOf(
+    const rows = turnRows(
       turn(notice('Rate limited. Retrying in 1 s.'), notice('Rate limited. Retrying in 2 s.'), notice('Else.')),
     );
     const shown = rows.flatMap((row) =>
@@ -76,14 +76,14 @@ describe('rows', () => {
     expect(shown).toEqual(['Rate limited. Retrying in 2 s.', 'Else.']);
   });
 
-  it('a plan that was written down is no row', () => {
+  it('a plan update has no row', () => {
     expect(
       kinds(turn({ kind: 'tool_call', call: { ...call('p', 'Plan', 'read_only', 'completed'), name: 'update_plan' } })),
     ).toEqual(['prompt', 'end']);
   });
 });
 
-describe('the window onto ten thousand rows', () => {
+describe('the mounted rows of ten thousand', () => {
   const turns = Array.from(
     { length: 1000 },
     (_, index): Turn => ({
@@ -92,47 +92,47 @@ describe('the window onto ten thousand rows', () => {
       entries: Array.from({ length: 8 }, (_, n) => ({ kind: 'message' as const, id: `t${index}.${n}`, text: 'x' })),
     }),
   );
-  const size = (span: typeof FIRST_SPAN) =>
-    mounted(turns, span).groups.reduce((sum, group) => sum + group.rows.length, 0);
+  const size = (span: typeof INITIAL_SPAN) =>
+    mountedRows(turns, span).groups.reduce((sum, group) => sum + group.rows.length, 0);
 
-  it('mounts the newest two hundred', () => {
-    const { groups, total } = mounted(turns, FIRST_SPAN);
+  it('are the newest two hundred at first', () => {
+    const { groups, total } = mountedRows(turns, INITIAL_SPAN);
     expect(total).toBe(10_000);
-    expect(size(FIRST_SPAN)).toBe(200);
+    expect(size(INITIAL_SPAN)).toBe(200);
     expect(groups.at(-1)?.turn).toBe(turns.at(-1));
   });
 
-  it('grows upward to six hundred, then lets go below', () => {
-    let span = FIRST_SPAN;
+  it('grow upwards to six hundred, then rows below are unmounted', () => {
+    let span = INITIAL_SPAN;
     for (let step = 0; step < 25; step += 1) {
-      span = upward(span, 10_000, MOST);
-      expect(size(span)).toBeLessThanOrEqual(MOST);
+      span = extendUp(span, 10_000, MAX_ROWS);
+      expect(size(span)).toBeLessThanOrEqual(MAX_ROWS);
     }
     expect(span).toEqual({ after: 400, size: 600 });
-    for (let step = 0; step < 25; step += 1) span = downward(span, MOST);
+    for (let step = 0; step < 25; step += 1) span = extendDown(span, MAX_ROWS);
     expect(span).toEqual({ after: 0, size: 600 });
   });
 
-  it('reaches the very first row and stops there', () => {
-    let span = FIRST_SPAN;
-    for (let step = 0; step < 400; step += 1) span = upward(span, 10_000, MOST);
-    const { groups } = mounted(turns, span);
+  it('stop at the first row', () => {
+    let span = INITIAL_SPAN;
+    for (let step = 0; step < 400; step += 1) span = extendUp(span, 10_000, MAX_ROWS);
+    const { groups } = mountedRows(turns, span);
     expect(groups[0]?.turn).toBe(turns[0]);
     expect(span.after + span.size).toBe(10_000);
   });
 
-  it('keeps a reader’s rows when new ones come, and a follower’s window small', () => {
-    expect(grown({ after: 0, size: 300 }, 5, false, MOST)).toEqual({ after: 0, size: 305 });
-    expect(grown({ after: 40, size: 600 }, 5, false, MOST)).toEqual({ after: 45, size: 600 });
-    expect(grown({ after: 0, size: 600 }, 5, true, MOST)).toEqual(FIRST_SPAN);
+  it('stay while the user reads, and are limited while following', () => {
+    expect(afterGrowth({ after: 0, size: 300 }, 5, false, MAX_ROWS)).toEqual({ after: 0, size: 305 });
+    expect(afterGrowth({ after: 40, size: 600 }, 5, false, MAX_ROWS)).toEqual({ after: 45, size: 600 });
+    expect(afterGrowth({ after: 0, size: 600 }, 5, true, MAX_ROWS)).toEqual(INITIAL_SPAN);
   });
 
-  it('lets go of nothing that a screen reader has come to', () => {
+  it('are never unmounted for a screen reader', () => {
     const every = Number.POSITIVE_INFINITY;
-    let span = FIRST_SPAN;
-    for (let step = 0; step < 20; step += 1) span = upward(span, 10_000, every);
+    let span = INITIAL_SPAN;
+    for (let step = 0; step < 20; step += 1) span = extendUp(span, 10_000, every);
     expect(span).toEqual({ after: 0, size: 840 });
-    expect(grown(span, 5, true, every)).toEqual({ after: 0, size: 845 });
-    expect(atEnd({ after: 40, size: 900 }, every)).toEqual({ after: 0, size: 940 });
+    expect(afterGrowth(span, 5, true, every)).toEqual({ after: 0, size: 845 });
+    expect(moveToEnd({ after: 40, size: 900 }, every)).toEqual({ after: 0, size: 940 });
   });
 });
