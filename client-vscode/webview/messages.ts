@@ -97,7 +97,7 @@ export type ToView =
   | { type: 'updates'; updates: readonly UpdateParams[]; at: number }
   | { type: 'session'; session: Session }
   | { type: 'context'; context: ContextUsage | null }
-  | { type: 'approval'; request: ApprovalRequest; at: number }
+  | { type: 'approval'; request: ApprovalRequest }
   | { type: 'resolved'; resolved: ApprovalResolved }
   /** an answer, or the rule that goes with it, was not accepted; the approval is still pending */
   | { type: 'answerRefused'; approvalId: string; message: string }

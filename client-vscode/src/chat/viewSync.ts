@@ -10,7 +10,7 @@ const RECENT_SESSIONS = 5;
 export function forwardChanges(services: Services): vscode.Disposable[] {
   const { view, approvals, agentQuestions, proposals, sessions, server } = services;
   return [
-    approvals.onDidAdd((request) => view.post({ type: 'approval', request, at: Date.now() })),
+    approvals.onDidAdd((request) => view.post({ type: 'approval', request })),
     approvals.onDidResolve((resolved) => view.post({ type: 'resolved', resolved })),
     approvals.onDidRefuse((refused) => {
       view.post({ type: 'answerRefused', ...refused });
@@ -38,7 +38,7 @@ export async function sendInitialState(services: Services): Promise<void> {
   view.post({ type: 'server', server: server.state });
   if (chat.model) view.post({ type: 'model', model: chat.model });
   view.post({ type: 'recent', sessions: sessions.all.slice(0, RECENT_SESSIONS) });
-  for (const request of approvals.pending) view.post({ type: 'approval', request, at: Date.now() });
+  for (const request of approvals.pending) view.post({ type: 'approval', request });
   for (const ask of agentQuestions.pending) view.post({ type: 'ask', ask });
   proposals.reportAmended();
   try {

@@ -4,12 +4,12 @@ import type { Services } from '../../../src/services.ts';
 import type { ToView } from '../../../webview/messages.ts';
 import { COMMAND_APPROVAL, EDIT_APPROVAL, SESSION } from '../../harness/scenes.ts';
 import { connected } from '../support/transport.ts';
-import { pressed, said, settings } from '../support/vscode.ts';
+import { pressed, settings, shown } from '../support/vscode.ts';
 
 vi.mock('vscode-languageclient/node', () => ({ ResponseError: class extends Error {} }));
 
 beforeEach(() => {
-  said.length = 0;
+  shown.length = 0;
   pressed.next = undefined;
   for (const name of Object.keys(settings)) delete settings[name];
 });
@@ -21,7 +21,7 @@ describe('approvals', () => {
     expect(await approvals.answer('a1', { optionId: 'allow_once' })).toBe(true);
     expect(await approvals.answer('a1', { optionId: 'reject' })).toBe(false);
     expect(await answer).toEqual({ optionId: 'allow_once' });
-    expect(said).toEqual(['Pilotfish: already answered']);
+    expect(shown).toEqual(['Pilotfish: already answered']);
     expect(approvals.pending).toEqual([]);
   });
 

@@ -4,12 +4,12 @@ import { Notifications, notificationFor } from '../../../src/approvals/notificat
 import type { ApprovalRequest } from '../../../src/protocol.gen.ts';
 import { COMMAND_APPROVAL, EDIT_APPROVAL } from '../../harness/scenes.ts';
 import { connected } from '../support/transport.ts';
-import { LOG, pressed, said, settings } from '../support/vscode.ts';
+import { LOG, pressed, settings, shown } from '../support/vscode.ts';
 
 vi.mock('vscode-languageclient/node', () => ({ ResponseError: class extends Error {} }));
 
 beforeEach(() => {
-  said.length = 0;
+  shown.length = 0;
   pressed.next = undefined;
   for (const name of Object.keys(settings)) delete settings[name];
 });
@@ -25,38 +25,38 @@ describe('notifications', () => {
   ) {
     vi.useFakeTimers();
     const { approvals, transport } = connected();
-    const shown: string[] = [];
+    const opened: string[] = [];
     const notifications = new Notifications(
       approvals,
       () => inView,
-      async (id) => void shown.push(id),
+      async (id) => void opened.push(id),
       async () => {},
       LOG,
     );
     const answers = requests.map((request) => transport.requestApproval(request).answer);
     approvals.setVisibleCards(visible, null);
     await vi.advanceTimersByTimeAsync(900);
-    if (inView) expect(said).toEqual([]);
+    if (inView) expect(shown).toEqual([]);
     late(approvals);
     await vi.advanceTimersByTimeAsync(200);
     vi.useRealTimers();
     notifications.dispose();
-    return { approvals, shown, answers };
+    return { approvals, opened, answers };
   }
 
   it('shows one notification for five approvals (14)', async () => {
     await notified(many);
-    expect(said).toEqual(['Pilotfish: 5 approvals waiting']);
+    expect(shown).toEqual(['Pilotfish: 5 approvals waiting']);
   });
 
   it('shows none for a visible card (13)', async () => {
     await notified([EDIT_APPROVAL], ['a1']);
-    expect(said).toEqual([]);
+    expect(shown).toEqual([]);
   });
 
   it('gives a visible chat time to render the card', async () => {
     await notified([EDIT_APPROVAL], [], { inView: true, late: (approvals) => approvals.setVisibleCards(['a1'], null) });
-    expect(said).toEqual([]);
+    expect(shown).toEqual([]);
   });
 
   it('shows one for a card that is scrolled out of view', async () => {
@@ -64,23 +64,23 @@ describe('notifications', () => {
       inView: true,
       late: (approvals) => approvals.setVisibleCards([], null, ['a1']),
     });
-    expect(said).toEqual(['Pilotfish: Edit src/auth.ts?']);
+    expect(shown).toEqual(['Pilotfish: Edit src/auth.ts?']);
   });
 
   it('does not wait forever for a chat that does not render the card', async () => {
     await notified([EDIT_APPROVAL], [], { inView: true, late: () => vi.advanceTimersByTime(5000) });
-    expect(said).toEqual(['Pilotfish: Edit src/auth.ts?']);
+    expect(shown).toEqual(['Pilotfish: Edit src/auth.ts?']);
   });
 
   it('respects the setting', async () => {
     settings.notify = 'never';
     await notified([EDIT_APPROVAL]);
-    expect(said).toEqual([]);
+    expect(shown).toEqual([]);
   });
 
   it('leaves the approval pending when it is dismissed (11)', async () => {
     const { approvals } = await notified([EDIT_APPROVAL]);
-    expect(said).toEqual(['Pilotfish: Edit src/auth.ts?']);
+    expect(shown).toEqual(['Pilotfish: Edit src/auth.ts?']);
     expect(approvals.pending).toHaveLength(1);
   });
 
@@ -110,7 +110,7 @@ describe('notifications', () => {
     vi.useRealTimers();
     notifications.dispose();
     expect(await answer).toEqual({ optionId: 'reject' });
-    expect(said).toEqual(['Pilotfish: Edit src/auth.ts?', 'Already answered']);
+    expect(shown).toEqual(['Pilotfish: Edit src/auth.ts?', 'Already answered']);
   });
 });
 

@@ -6,13 +6,13 @@ import type { ChatView } from '../../../src/chat/chatView.ts';
 import { Drafts } from '../../../src/chat/drafts.ts';
 import { handleViewMessage } from '../../../src/chat/viewHandlers.ts';
 import { reportRejection } from '../../../src/errors.ts';
-import { ErrorCode } from '../../../src/protocol.gen.ts';
+import { ErrorCode, type Update } from '../../../src/protocol.gen.ts';
 import { Connection, type Transport } from '../../../src/server/connection.ts';
 import type { Services } from '../../../src/services.ts';
 import type { SessionTree } from '../../../src/sessions/sessionTree.ts';
 import { EMPTY_DRAFT, type FromView, type ToView } from '../../../webview/messages.ts';
-import { SESSION } from '../../harness/scenes.ts';
-import { LOG, logged, pressed, ran, said } from '../support/vscode.ts';
+import { EDIT_APPROVAL, SESSION, USAGE } from '../../harness/scenes.ts';
+import { LOG, logged, pressed, ran, shown } from '../support/vscode.ts';
 
 vi.mock('vscode-languageclient/node', () => ({ ResponseError: class extends Error {} }));
 
@@ -42,6 +42,7 @@ const send = (promptId: string): FromView => ({
 
 function rig() {
   const open: OpenRequest[] = [];
+  const listeners = new Map<string, (params: never) => void>();
   const transport: Transport = {
     sendRequest: (method, params) => {
       if (method === 'pilotfish/queue/list') return Promise.resolve({ prompts: [] });
@@ -62,11 +63,13 @@ function rig() {
     },
     sendNotification: async () => {},
     onRequest: () => ({ dispose: () => {} }),
-    onNotification: () => ({ dispose: () => {} }),
+    onNotification: (method, listener) => {
+      listeners.set(method, listener);
+      return { dispose: () => {} };
+    },
   };
   const connection = new Connection();
   const approvals = new Approvals(connection);
-  connection.attach(transport);
   const kept = new Map<string, unknown>();
   const storage = {
     get: (name: string) => kept.get(name),
@@ -82,8 +85,16 @@ function rig() {
   const sessions = { upsert: () => {}, render: () => {} } as unknown as SessionTree;
   const drafts = new Drafts(storage);
   const chat = new Chat(storage, view, connection, approvals, sessions, drafts, LOG);
+  connection.attach(transport);
   const services = { chat, view, approvals, drafts, sessions } as unknown as Services;
   const receive = (message: FromView) => reportRejection(handleViewMessage(services, message), LOG, message.type);
+  const update = (update: Update) =>
+    listeners.get('pilotfish/session/update')?.({
+      sessionId: 's1',
+      turnId: EDIT_APPROVAL.turnId,
+      seq: 1,
+      update,
+    } as never);
   const wait = async (method: string): Promise<OpenRequest> => {
     for (let n = 0; n < 50; n += 1) {
       const at = open.findIndex((one) => one.method === method);
@@ -92,11 +103,11 @@ function rig() {
     }
     throw new Error(`no request ${method}`);
   };
-  return { chat, posted, kept, open, wait, receive };
+  return { chat, posted, kept, open, wait, receive, approvals, update };
 }
 
 beforeEach(() => {
-  said.length = 0;
+  shown.length = 0;
   logged.length = 0;
   ran.length = 0;
   pressed.next = undefined;
@@ -123,7 +134,7 @@ describe('opening a session', () => {
     void chat.open('s2');
     await (await wait('pilotfish/session/load')).fail(ErrorCode.storage, 'The disk is full.', { remedy: 'Free some.' });
     expect(posted.at(-1)).toEqual({ type: 'openFailed', sessionId: 's2', message: 'The disk is full. Free some.' });
-    expect([chat.session, kept.get('pilotfish.session'), said]).toEqual([null, 's2', []]);
+    expect([chat.session, kept.get('pilotfish.session'), shown]).toEqual([null, 's2', []]);
     receive(send('p1'));
     expect((await wait('pilotfish/session/new')).params).toEqual({ mode: 'ask' });
   });
@@ -135,6 +146,29 @@ describe('opening a session', () => {
     await opened;
     expect([chat.session, kept.get('pilotfish.session')]).toEqual([null, undefined]);
     expect(posted.at(-1)).toMatchObject({ type: 'opening', sessionId: null });
+  });
+});
+
+describe('state that the host owns', () => {
+  it('is complete after a session was loaded: its approvals and its context usage', async () => {
+    const { chat, approvals, posted, wait } = rig();
+    void chat.open('s1');
+    await (await wait('pilotfish/session/load')).answer({ ...page('s1'), pendingApprovals: [EDIT_APPROVAL] });
+    expect(approvals.pending).toEqual([EDIT_APPROVAL]);
+    expect(posted.slice(-2).map(({ type }) => type)).toEqual(['loaded', 'context']);
+  });
+
+  it('follows the updates: context usage is posted, and the end of a turn ends its approvals', async () => {
+    const { chat, approvals, posted, wait, update } = rig();
+    void chat.open('s1');
+    await (await wait('pilotfish/session/load')).answer({ ...page('s1'), pendingApprovals: [EDIT_APPROVAL] });
+    update({ kind: 'usage', usage: USAGE, contextUsed: 10, contextWindow: 100 });
+    expect([chat.context, posted.at(-1)]).toEqual([
+      { used: 10, window: 100 },
+      { type: 'context', context: { used: 10, window: 100 } },
+    ]);
+    update({ kind: 'turn_ended', stopReason: 'cancelled', usage: USAGE });
+    expect(approvals.pending).toEqual([]);
   });
 });
 
@@ -242,7 +276,7 @@ describe('a failure', () => {
     receive({ type: 'stop' });
     await (await wait('pilotfish/session/cancel')).fail(code, 'No.');
     await settle();
-    expect([said, offered, ran]).toEqual([['Pilotfish: No.'], [button], [command]]);
+    expect([shown, offered, ran]).toEqual([['Pilotfish: No.'], [button], [command]]);
     expect(logged).toEqual(['stop: No.']);
   });
 });

@@ -156,7 +156,7 @@ describe('the model in use', () => {
   it.each([
     ['ollama:qwen3', { seesImages: false }],
     ['openai:gpt-x', {}],
-  ])('%s is shown with what is known of its eyes', async (model, known) => {
+  ])('%s is shown with its known image support', async (model, known) => {
     const { models, shown } = rig({ id: 's1', model, busy: false });
     await models.refresh();
     const label = model.split(':')[1];

@@ -92,13 +92,13 @@ describe('updates that were recorded from the server', () => {
 });
 
 describe('a turn that waits before it asks the provider again', () => {
-  const said = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 18 s.', cause: 'overloaded' } as const;
-  const notice: Update = { ...said, retryAfter: 18 };
+  const shown = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 18 s.', cause: 'overloaded' } as const;
+  const notice: Update = { ...shown, retryAfter: 18 };
   const waits = run(OPEN, updates([STARTED, notice]));
 
   it('waits until the time that the server sent, and its notice is the same as a loaded one', () => {
     expect(waits.turns[0]?.retry).toEqual({ at: AT + 18_000, cause: 'overloaded' });
-    expect(waits.turns[0]?.entries).toEqual([{ ...said, id: 'notice.2', turnId: 't1', seq: 2 }]);
+    expect(waits.turns[0]?.entries).toEqual([{ ...shown, id: 'notice.2', turnId: 't1', seq: 2 }]);
   });
 
   it.each<[string, ToView | LocalAction]>([
@@ -150,9 +150,9 @@ describe('a notice', () => {
   it.each([
     ['error', 'It could not be saved.'],
     ['warning', ''],
-  ] as const)('of level %s is said aloud as far as it is urgent', (level, heard) => {
+  ] as const)('of level %s is announced only if it is urgent', (level, announced) => {
     const notice: Update = { kind: 'notice', level, message: 'It could not be saved.' };
-    expect(run(OPEN, updates([STARTED, notice])).urgent.detail).toBe(heard);
+    expect(run(OPEN, updates([STARTED, notice])).urgent.detail).toBe(announced);
   });
 });
 
@@ -196,7 +196,7 @@ describe('a session that is being opened', () => {
 describe('a turn that runs in another window', () => {
   const busy = { ...SESSION, busy: true, elsewhere: true };
   const item: Item = { kind: 'prompt', id: 'i1', turnId: 't1', seq: 1, prompt: [{ type: 'text', text: 'Go' }] };
-  const said: Item = { kind: 'message', id: 'm1', turnId: 't1', seq: 2, text: 'So far' };
+  const shown: Item = { kind: 'message', id: 'm1', turnId: 't1', seq: 2, text: 'So far' };
   const refreshed = (items: readonly Item[], session: Session): ToView => {
     const page = { session, items: [...items], hasMore: false, lastSeq: 2, pendingApprovals: [] };
     return { type: 'refreshed', page, at: AT };
@@ -209,7 +209,7 @@ describe('a turn that runs in another window', () => {
 
   it('is updated at each poll, and rows that the user opened stay open', () => {
     const before = run(loaded([item], { session: busy }), { type: 'toggle', key: 'x', open: true });
-    const state = reduce(before, refreshed([item, said], busy));
+    const state = reduce(before, refreshed([item, shown], busy));
     expect(state.turns.flatMap((turn) => turn.entries.map((entry) => entry.id))).toEqual(['m1']);
     expect([state.turns[0]?.key, state.toggles]).toEqual([before.turns[0]?.key, { x: true }]);
   });
@@ -288,7 +288,7 @@ describe('a prompt', () => {
 });
 
 describe('approvals', () => {
-  const asked: ToView = { type: 'approval', request: EDIT_APPROVAL, at: AT };
+  const asked: ToView = { type: 'approval', request: EDIT_APPROVAL };
 
   it('are removed when the host reports that they are resolved', () => {
     const state = run(OPEN, asked);
@@ -301,7 +301,7 @@ describe('approvals', () => {
   });
 
   it('of other sessions are not among those of the session in view', () => {
-    const state = run(OPEN, { type: 'approval', request: { ...EDIT_APPROVAL, sessionId: 's2' }, at: AT });
+    const state = run(OPEN, { type: 'approval', request: { ...EDIT_APPROVAL, sessionId: 's2' } });
     expect(state.approvals).toHaveLength(1);
     expect(sessionApprovals(state)).toEqual([]);
   });
