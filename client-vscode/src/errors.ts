@@ -1,30 +1,30 @@
-/** What went wrong: in words, by number, and told to the user with what helps. */
+/** Turns errors into messages for the user, and reports failures with a button that helps. */
 
 import * as vscode from 'vscode';
-import { NotConnected } from './connection.ts';
 import { ErrorCode } from './protocol.gen.ts';
+import { NotConnected } from './server/connection.ts';
 
-/** The words for the user, and the remedy that some errors of the server bring along. */
+/** The error's message, followed by the remedy that some server errors carry. */
 export function messageOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const remedy = error && typeof error === 'object' && 'data' in error ? remedyIn(error.data) : undefined;
   return remedy === undefined ? message : `${message} ${remedy}`;
 }
 
-/** The code of a JSON-RPC error; undefined: it is none. */
+/** The code of a JSON-RPC error, or undefined for any other error. */
 export function codeOf(error: unknown): number | undefined {
   return error && typeof error === 'object' && 'code' in error && typeof error.code === 'number'
     ? error.code
     : undefined;
 }
 
-/** Into the log, and to the user with a button for what can be done about it. */
-export function tellFailure(error: unknown, log: vscode.LogOutputChannel, doing?: string): void {
+/** Logs the failure and shows a warning, with a button if there is a command that helps. */
+export function reportFailure(error: unknown, log: vscode.LogOutputChannel, action?: string): void {
   const message = messageOf(error);
-  log.error(doing === undefined ? message : `${doing}: ${message}`);
+  log.error(action === undefined ? message : `${action}: ${message}`);
   const [button, command] = remedyFor(error);
-  const told = vscode.window.showWarningMessage(`Pilotfish: ${message}`, ...(button === undefined ? [] : [button]));
-  told.then(
+  const warning = vscode.window.showWarningMessage(`Pilotfish: ${message}`, ...(button === undefined ? [] : [button]));
+  warning.then(
     (pressed) => {
       if (pressed !== undefined && command !== undefined) return vscode.commands.executeCommand(command);
       return undefined;
@@ -33,9 +33,9 @@ export function tellFailure(error: unknown, log: vscode.LogOutputChannel, doing?
   );
 }
 
-/** Work nobody waits for: its failure is told, and not lost. */
-export function watched(work: Promise<unknown>, log: vscode.LogOutputChannel, doing?: string): void {
-  work.catch((error) => tellFailure(error, log, doing));
+/** Reports the failure of work that no caller awaits. */
+export function reportRejection(work: Promise<unknown>, log: vscode.LogOutputChannel, action?: string): void {
+  work.catch((error) => reportFailure(error, log, action));
 }
 
 function remedyIn(data: unknown): string | undefined {

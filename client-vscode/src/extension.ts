@@ -1,129 +1,154 @@
-/** Puts the parts together, and nothing else. */
+/** The entry point: creates the services and connects them. */
 
 import * as vscode from 'vscode';
-import { showFirst, showQuestion } from './answering.ts';
-import { Approvals } from './approvals.ts';
-import { Chat } from './chat.ts';
-import { fromView, registerCommands } from './commands.ts';
-import { Connection } from './connection.ts';
-import { Drafts } from './drafts.ts';
-import { serveEditor } from './editor.ts';
-import { watched } from './errors.ts';
-import { Models } from './models.ts';
-import { Notifications } from './notifications.ts';
-import { Proposals } from './proposals.ts';
+import { l10n } from '../webview/common/l10n.ts';
+import { AgentQuestions } from './approvals/agentQuestions.ts';
+import { showApproval, showNextApproval } from './approvals/approvalCommands.ts';
+import { Approvals } from './approvals/approvals.ts';
+import { Notifications } from './approvals/notifications.ts';
+import { Proposals } from './approvals/proposals.ts';
+import { Chat } from './chat/chat.ts';
+import { CHAT_VIEWS, ChatView, translations } from './chat/chatView.ts';
+import { Drafts } from './chat/drafts.ts';
+import { handleViewMessage } from './chat/viewHandlers.ts';
+import { forwardChanges } from './chat/viewSync.ts';
+import { registerCommands } from './commands.ts';
+import { registerEditorRequests } from './editor/editorRequests.ts';
+import { reportRejection } from './errors.ts';
+import { Models } from './models/models.ts';
 import type { OptionId } from './protocol.gen.ts';
-import type { Rooms } from './rooms.ts';
-import { Server } from './server.ts';
-import { Sessions } from './sessions.ts';
-import { wireSettings } from './settings.ts';
-import { Status } from './status.ts';
-import { CHAT_VIEWS, View } from './view.ts';
+import { Connection } from './server/connection.ts';
+import { Server } from './server/server.ts';
+import { serverSettings } from './server/settings.ts';
+import type { Services } from './services.ts';
+import { SessionTree } from './sessions/sessionTree.ts';
+import { StatusBar } from './statusBar.ts';
 
-let server: Server | undefined;
+let runningServer: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
-  const log = vscode.window.createOutputChannel('Pilotfish', { log: true });
+  l10n.load(translations());
   void vscode.commands.executeCommand(
     'setContext',
     'pilotfish.noSecondarySideBar',
     !hasSecondarySideBar(vscode.version),
   );
+  const services = createServices(context);
+  const { server, view, chat, approvals, agentQuestions, proposals, sessions, log } = services;
+  runningServer = server;
+  registerEditorRequests(services.connection, proposals, () => server.languageClient);
+  context.subscriptions.push(
+    log,
+    server,
+    sessions,
+    approvals,
+    agentQuestions,
+    proposals,
+    view,
+    chat,
+    new StatusBar(server, chat, approvals),
+    new Notifications(
+      approvals,
+      (sessionId) => view.isVisible && chat.session?.id === sessionId,
+      (approvalId) => showApproval(services, approvalId),
+      () => showNextApproval(services),
+      log,
+    ),
+    ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, view)),
+    ...registerCommands(services),
+    ...forwardChanges(services),
+    ...handleEvents(services),
+  );
+  await server.start();
+}
+
+export async function deactivate(): Promise<void> {
+  await runningServer?.stop();
+}
+
+function createServices(context: vscode.ExtensionContext): Services {
+  const log = vscode.window.createOutputChannel('Pilotfish', { log: true });
   const connection = new Connection();
   const approvals = new Approvals(connection);
   const proposals = new Proposals(approvals);
-  const view = new View(context, log);
-  const running = new Server(
+  const view = new ChatView(context, log);
+  const drafts = new Drafts(context.workspaceState);
+  const sessions = new SessionTree(connection, approvals, drafts, log);
+  const chat = new Chat(context.workspaceState, view, connection, approvals, sessions, drafts, log);
+  const showSession = async (sessionId: string) => {
+    if (sessionId !== chat.session?.id) await chat.open(sessionId);
+    await view.reveal(true);
+  };
+  const server: Server = new Server(
     context,
     connection,
     log,
     {
       workspace: {
-        configuration: () => [wireSettings()],
+        configuration: () => [serverSettings()],
         didChangeConfiguration: async () => {
-          await running.languageClient?.sendNotification('workspace/didChangeConfiguration', {
-            settings: { pilotfish: wireSettings() },
+          await server.languageClient?.sendNotification('workspace/didChangeConfiguration', {
+            settings: { pilotfish: serverSettings() },
           });
         },
       },
-      // Lenses of the server run here, so that every surface gives its answer through the same door.
+      // The commands of the server's code lenses run here, so that every answer goes through `Approvals`.
       executeCommand: async (command, args: { approvalId: string; optionId: OptionId }[], next) => {
-        const [said] = args;
-        if (command === 'pilotfish.approve' && said)
-          return approvals.answer(said.approvalId, { optionId: said.optionId });
-        if (command === 'pilotfish.preview' && said) return proposals.showQuestion(said.approvalId, 0, false);
+        const [arg] = args;
+        if (command === 'pilotfish.approve' && arg) return approvals.answer(arg.approvalId, { optionId: arg.optionId });
+        if (command === 'pilotfish.preview' && arg) return proposals.showApproval(arg.approvalId, 0, false);
         return next(command, args);
       },
     },
     () => view.isVisible,
   );
-  server = running;
-  const drafts = new Drafts(context.workspaceState);
-  const sessions = new Sessions(connection, approvals, drafts, log);
-  const chat = new Chat(
-    context.workspaceState,
-    view,
+  return {
     connection,
-    running,
-    approvals,
-    sessions,
-    drafts,
-    log,
-    (message) => fromView(rooms, message),
-  );
-  const models = new Models(context, connection, chat);
-  const rooms: Rooms = { connection, server: running, view, chat, approvals, proposals, drafts, sessions, models, log };
-  serveEditor(connection, proposals, () => running.languageClient);
-  context.subscriptions.push(
-    log,
-    running,
-    sessions,
-    approvals,
-    proposals,
+    server,
     view,
     chat,
-    new Status(running, chat, approvals),
-    new Notifications(
-      approvals,
-      (sessionId) => view.isVisible && chat.session?.id === sessionId,
-      (approvalId) => showQuestion(rooms, approvalId),
-      () => showFirst(rooms),
-      log,
-    ),
-    ...CHAT_VIEWS.map((id) => vscode.window.registerWebviewViewProvider(id, view)),
-    ...registerCommands(rooms),
-    proposals.onDidAmend((said) => view.post({ type: 'amended', ...said })),
-    view.onDidReceive((message) => {
-      if (message.type === 'ready') proposals.tellAll();
+    approvals,
+    agentQuestions: new AgentQuestions(connection, view, showSession, log),
+    proposals,
+    drafts,
+    sessions,
+    models: new Models(context, connection, chat),
+    log,
+  };
+}
+
+function handleEvents(services: Services): vscode.Disposable[] {
+  const { connection, server, view, chat, approvals, agentQuestions, sessions, models, log } = services;
+  const refreshModel = () => models.refresh().catch((error) => log.warn(String(error)));
+  return [
+    view.onDidReceive((message) => reportRejection(handleViewMessage(services, message), log, message.type)),
+    server.onDidChange((state) => {
+      void vscode.commands.executeCommand('setContext', 'pilotfish.ready', state.status === 'ready');
+      if (state.status !== 'ready') return;
+      const started = [models.handleServerStarted(), sessions.load(), chat.openLast(), chat.loadCommands()];
+      Promise.all(started).catch((error) => log.error(String(error)));
     }),
-    vscode.workspace.onDidGrantWorkspaceTrust(() => {
-      connection.notify('pilotfish/trust/changed', { trusted: true });
-      view.post({ type: 'trusted', trusted: true });
-    }),
-    vscode.workspace.onDidChangeConfiguration((event) => {
-      if (event.affectsConfiguration('pilotfish.server')) watched(running.restart(), log, 'restart');
-      if (event.affectsConfiguration('pilotfish.model') || event.affectsConfiguration('pilotfish.baseUrl'))
-        models.refresh().catch((error) => log.warn(String(error)));
+    server.onDidCrash(() => {
+      approvals.clear();
+      agentQuestions.clear();
+      chat.handleServerCrash();
     }),
     chat.onDidChange(() => {
       const model = chat.session?.model;
-      if (model !== undefined && model !== chat.model?.current)
-        models.refresh().catch((error) => log.warn(String(error)));
+      if (model !== undefined && model !== chat.model?.current) void refreshModel();
     }),
-    running.onDidChange((state) => {
-      void vscode.commands.executeCommand('setContext', 'pilotfish.ready', state.status === 'ready');
-      if (state.status !== 'ready') return;
-      Promise.all([models.connected(), chat.connected()]).catch((error) => log.error(String(error)));
+    vscode.workspace.onDidGrantWorkspaceTrust(() => {
+      connection.notify('pilotfish/trust/changed', { trusted: true });
     }),
-  );
-  await running.start();
+    vscode.workspace.onDidChangeConfiguration((event) => {
+      if (event.affectsConfiguration('pilotfish.server')) reportRejection(server.restart(), log, 'restart');
+      if (event.affectsConfiguration('pilotfish.model') || event.affectsConfiguration('pilotfish.baseUrl'))
+        void refreshModel();
+    }),
+  ];
 }
 
-export async function deactivate(): Promise<void> {
-  await server?.stop();
-}
-
-/** The secondary side bar takes containers since 1.106; before that, the activity bar has ours. */
+/** Extensions can add views to the secondary side bar since VS Code 1.106. Older versions use the activity bar. */
 function hasSecondarySideBar(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > 1 || minor >= 106;

@@ -1,31 +1,31 @@
-/** Starts the view: messages from the host go to the reducer, and the few that are no state to their place. */
+/** Starts the view, and passes the host's messages to the reducer, the composer and the transcript. */
 
 import { options, render } from 'preact';
-import { resend, send } from './actions.ts';
+import { App } from './app.tsx';
+import { reportVisibleCards } from './approvals/cardVisibility.ts';
+import { composerFocus, mentions, requestedCard, savedPosition } from './common/focus.ts';
+import { l10n } from './common/l10n.ts';
 import {
   addChips,
   addToDraft,
   draft,
   editDraft,
-  isByHand,
+  flushDraft,
+  isEdited,
   isEmpty,
   promptOf,
   saveDraft,
   setDraft,
-  settleDraft,
-} from './draft.ts';
-import { l10n } from './l10n.ts';
+} from './composer/draft.ts';
 import { EMPTY_DRAFT, type ToView } from './messages.ts';
-import { dispatch, post, state } from './store.ts';
-import { composerFocus, leftAt, mentions, wanted } from './ui.ts';
-import { App } from './view/app.tsx';
-import { tellVisible } from './visible.ts';
+import { resend, send } from './state/actions.ts';
+import { dispatch, post, state } from './state/store.ts';
 
-// Once a frame, however fast the updates come.
+// Renders at most once per frame.
 options.debounceRendering = (paint) => requestAnimationFrame(paint);
 
-const MOST_MENTIONS = 200;
-/** a session, or none, was opened */
+const MAX_CACHED_QUERIES = 200;
+/** whether the host has opened a session or an empty chat */
 let opened = false;
 
 addEventListener('message', (event: MessageEvent<ToView>) => {
@@ -35,22 +35,22 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       l10n.load(message.words);
       break;
     case 'opening':
-      settleDraft();
-      // What was written before any session was there, or in this very one, is newer than what the host has.
-      if (!isByHand() || (opened && message.sessionId !== (state.value.session?.id ?? null))) setDraft(message.draft);
+      flushDraft();
+      // Text that the user typed before a session was opened, or in this session, is newer than the stored draft.
+      if (!isEdited() || (opened && message.sessionId !== (state.value.session?.id ?? null))) setDraft(message.draft);
       opened = true;
       break;
     case 'loaded':
       opened = true;
-      if (!isByHand() && message.draft.text !== draft.value.text) setDraft(message.draft);
-      leftAt.value = message.draft.scroll;
+      if (!isEdited() && message.draft.text !== draft.value.text) setDraft(message.draft);
+      savedPosition.value = message.draft.scroll;
       break;
     case 'sendFailed':
       if (isEmpty(draft.value)) setDraft(message.draft);
       break;
     case 'mentions': {
-      const known = mentions.value.size > MOST_MENTIONS ? new Map() : new Map(mentions.value);
-      mentions.value = known.set(message.query, message.mentions);
+      const cache = mentions.value.size > MAX_CACHED_QUERIES ? new Map() : new Map(mentions.value);
+      mentions.value = cache.set(message.query, message.mentions);
       break;
     }
     case 'attach':
@@ -66,13 +66,13 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       composerFocus.value += 1;
       break;
     case 'reveal':
-      wanted.value = message.approvalId;
+      requestedCard.value = message.approvalId;
       break;
     default:
       break;
   }
   dispatch(message);
-  if (message.type === 'opening' && isByHand()) editDraft({});
+  if (message.type === 'opening' && isEdited()) editDraft({});
 });
 
 function compose(message: Extract<ToView, { type: 'compose' }>): void {
@@ -87,7 +87,7 @@ function compose(message: Extract<ToView, { type: 'compose' }>): void {
 }
 
 document.addEventListener('visibilitychange', () => {
-  tellVisible();
+  reportVisibleCards();
   if (document.visibilityState === 'hidden') saveDraft();
 });
 document.addEventListener('securitypolicyviolation', (event) => {

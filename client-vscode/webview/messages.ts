@@ -1,4 +1,4 @@
-/** What the extension host and the chat view say to each other. Wire payloads travel as they are. */
+/** The messages between the extension host and the chat view. Payloads of the protocol are passed on unchanged. */
 
 import type {
   ApprovalRequest,
@@ -17,7 +17,7 @@ import type {
   UpdateParams,
 } from '../src/protocol.gen.ts';
 
-/** The server as the user may know it. */
+/** The state of the server process. */
 export type ServerState =
   | { status: 'starting' }
   | { status: 'installing'; step: string }
@@ -26,10 +26,10 @@ export type ServerState =
   | { status: 'restarting'; inMs: number }
   | { status: 'stopped'; reason: string };
 
-/** In bytes: providers refuse larger images; base64 adds a third. */
+/** Maximum size of an image in bytes. Providers reject larger ones; base64 adds a third. */
 export const MAX_IMAGE = 5_000_000;
 
-/** Something attached to a prompt. */
+/** An attachment of a prompt. */
 export interface Chip {
   id: string;
   label: string;
@@ -38,24 +38,24 @@ export interface Chip {
   block: ContentBlock;
 }
 
-/** What stands in the composer of a session and was not sent yet. */
+/** The unsent content of a session's composer. */
 export interface Draft {
   text: string;
   chips: readonly Chip[];
   caret: number;
-  /** where in the transcript the user reads; absent: at its end */
-  scroll?: Place;
+  /** the scroll position in the transcript; absent at the end */
+  scroll?: ScrollPosition;
 }
 
-/** A row and how far its top is from the top of the transcript, in pixels. */
-export interface Place {
+/** A row, and the distance from the top of the transcript to the top of the row, in pixels. */
+export interface ScrollPosition {
   row: string;
   top: number;
 }
 
 export const EMPTY_DRAFT: Draft = { text: '', chips: [], caret: 0 };
 
-/** A question of the agent's in its own words (`user/ask`); the host names it. */
+/** A question that the agent asks in its own words (`user/ask`). The host assigns the id. */
 export interface Ask {
   id: string;
   sessionId: string;
@@ -63,38 +63,45 @@ export interface Ask {
   options: readonly string[];
 }
 
-/** A model as far as the chat shows it. */
+/** The part of a model that the chat shows. */
 export interface ModelState {
   current: string;
   label: string;
   available: boolean;
   reason?: string;
   seesImages?: boolean;
-  /** the built-in scripted model: nothing is connected yet */
+  /** the built-in scripted model, used while no model is connected */
   demo: boolean;
+}
+
+/** How much of the model's context window the session uses, in tokens. */
+export interface ContextUsage {
+  used: number;
+  window?: number;
 }
 
 export type ToView =
   | { type: 'hello'; words: Record<string, string>; mac: boolean; trusted: boolean }
   | { type: 'trusted'; trusted: boolean }
   | { type: 'server'; server: ServerState }
-  /** a session is being loaded; null: there is none yet, the first prompt makes one */
+  /** a session is being loaded; null shows an empty chat, where the first prompt creates a session */
   | { type: 'opening'; sessionId: string | null; draft: Draft; mode: Mode }
   | { type: 'loaded'; page: SessionLoadResult; queue: readonly QueuedPrompt[]; draft: Draft; at: number }
-  /** the session in view as it is now, where no update tells */
+  /** the session in view was read again, because its turn runs in another window */
   | { type: 'refreshed'; page: SessionLoadResult; at: number }
-  /** it cannot be loaded: there is no session in view */
+  /** the session cannot be loaded, and no session is in view */
   | { type: 'openFailed'; sessionId: string; message: string }
-  /** the first prompt made a session; what is on the screen stays */
+  /** the first prompt created a session; the transcript stays */
   | { type: 'began'; session: Session }
   | { type: 'older'; sessionId: string; items: readonly Item[]; hasMore: boolean }
   | { type: 'updates'; updates: readonly UpdateParams[]; at: number }
   | { type: 'session'; session: Session }
-  | { type: 'approval'; request: ApprovalRequest; at: number }
+  | { type: 'context'; context: ContextUsage | null }
+  | { type: 'approval'; request: ApprovalRequest }
   | { type: 'resolved'; resolved: ApprovalResolved }
-  /** the answer, or the rule that goes with it, cannot be one; the question still stands */
+  /** an answer, or the rule that goes with it, was not accepted; the approval is still pending */
   | { type: 'answerRefused'; approvalId: string; message: string }
-  /** the user has changed the proposal in the diff editor, or taken that back */
+  /** the user changed the proposal in the diff editor, or discarded the changes */
   | { type: 'amended'; approvalId: string; amended: boolean }
   | { type: 'ask'; ask: Ask }
   | { type: 'askOver'; id: string }
@@ -104,34 +111,35 @@ export type ToView =
   | { type: 'undone'; turnId: string; direction: 'undo' | 'redo'; result: UndoResult }
   | { type: 'undoFailed'; turnId: string; message: string }
   | { type: 'model'; model: ModelState }
+  /** the mode of new sessions */
   | { type: 'mode'; mode: Mode }
   | { type: 'commands'; commands: readonly Command[] }
   | { type: 'mentions'; query: string; mentions: readonly Mention[] }
   | { type: 'recent'; sessions: readonly Session[] }
   | { type: 'attach'; chips: readonly Chip[] }
   | { type: 'compose'; text: string; chips: readonly Chip[]; send: boolean }
-  /** the last prompt once more */
+  /** sends the last prompt again */
   | { type: 'retry'; prompt: readonly ContentBlock[] }
   | { type: 'focus' }
-  /** a question's card into sight; null: that of the first that waits */
+  /** scrolls to the card of an approval; null for the next pending one */
   | { type: 'reveal'; approvalId: string | null }
   | { type: 'crashed'; at: number };
 
-/** A file a turn changed, with the diffs of that turn, oldest first. */
+/** A file that a turn changed, and the diffs of that turn, oldest first. */
 export interface ReviewFile {
   uri: string;
   change: 'created' | 'edited' | 'deleted' | 'renamed';
   diffs: readonly string[];
 }
 
-/** A rule as the user wants it. */
+/** A rule that the user wants to save. */
 export interface NewRule {
   tool: string;
   pattern: string;
   scope: 'session' | 'workspace' | 'user';
 }
 
-/** What the user did to a turn's later history when editing an earlier prompt. */
+/** Whether file changes of later turns are kept or undone when the user edits an earlier prompt. */
 export type ResendFiles = 'keep' | 'undo';
 
 export type FromView =
@@ -146,18 +154,18 @@ export type FromView =
       files: ResendFiles;
     }
   | { type: 'stop' }
-  /** the server waits before it asks the provider again: it need not */
+  /** skips the wait before the server asks the provider again */
   | { type: 'retryNow' }
   | { type: 'forceStop' }
   | { type: 'stopCall'; callId: string }
   | { type: 'answer'; approvalId: string; optionId: OptionId; feedback?: string; args?: Record<string, unknown> }
-  /** save a rule, changed by the user, and allow what it was asked for */
+  /** saves a rule that the user edited, and allows the call */
   | { type: 'allowByRule'; approvalId: string; rule: NewRule }
   | { type: 'answerAsk'; id: string; answer: string | null }
   | {
       type: 'visibleCards';
       approvalIds: readonly string[];
-      /** those that are in the page as well, and out of sight */
+      /** cards that are rendered but scrolled out of view */
       others: readonly string[];
       focused: string | null;
     }
@@ -172,7 +180,7 @@ export type FromView =
   | { type: 'draft'; sessionId: string | null; draft: Draft }
   | { type: 'mention'; query: string }
   | { type: 'withdraw'; promptId: string }
-  /** out of the line and back into the composer */
+  /** removes the prompt from the queue and puts it back into the composer */
   | { type: 'editQueued'; promptId: string; prompt: readonly ContentBlock[] }
   | { type: 'steer'; promptId: string }
   | { type: 'reorder'; promptIds: readonly string[] }
@@ -188,7 +196,7 @@ export type FromView =
   | { type: 'command'; command: ViewCommand }
   | { type: 'problem'; what: string };
 
-/** Commands of the extension that a button in the view may run. */
+/** Commands of the extension that a button of the view may run. */
 export type ViewCommand =
   | 'newSession'
   | 'selectModel'

@@ -1,4 +1,4 @@
-/** Questions on every surface, in a real VS Code. Numbers name points of the UX checklist. */
+/** Approvals in every part of the UI, in a real VS Code. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import type { Locator } from 'playwright-core';
@@ -17,10 +17,10 @@ const edit = (to: string): Reply => ({
 const command = (...texts: string[]): Reply => ({
   calls: texts.map((text) => ({ name: 'bash', args: { command: text } })),
 });
-/** Longer than anything is gathered: what is not there now does not come. Only ever before "nothing was shown". */
+/** Longer than notifications are collected. Only used before asserting that nothing was shown. */
 const QUIET = 2000;
 
-/** A prompt whose reply is held back until `then` is done. */
+/** Sends a prompt whose reply is held back until `then` is done. */
 async function askThen({ provider, workbench }: World, text: string, replies: Reply[], then: () => Promise<unknown>) {
   const [first, ...rest] = replies;
   if (!first) throw new Error('no reply');
@@ -32,7 +32,7 @@ async function askThen({ provider, workbench }: World, text: string, replies: Re
   await provider.release();
 }
 
-/** Whether the whole of it can be seen in its frame. */
+/** Whether the element is completely visible in its frame. */
 function inSight(card: Locator): Promise<boolean> {
   return card.evaluate(async (node) => {
     for (let n = 0; n < 3; n += 1) await new Promise((done) => requestAnimationFrame(done));
@@ -64,7 +64,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.deepEqual((await workbench.seen()).toasts, []);
   });
 
-  step('9. answered on the lens, it is cleared everywhere', async (world) => {
+  step('9. an answer in the code lens clears the approval everywhere', async (world) => {
     const { workbench } = world;
     await workbench.openFile('auth.py');
     const deny = workbench.lens.filter({ hasText: 'Deny' });
@@ -95,7 +95,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.shot('21-hidden');
   });
 
-  step('11. a dismissed notification leaves the question pending', async (world) => {
+  step('11. a dismissed notification leaves the approval pending', async (world) => {
     const { workbench } = world;
     const toast = workbench.toast('Edit src/auth.py?');
     const requests = (await world.provider.requests()).length;
@@ -114,7 +114,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.equal(await world.read('src/auth.py'), AUTH);
   });
 
-  step('10. a notification pressed too late says so', async (world) => {
+  step('10. a notification button that is pressed too late reports that', async (world) => {
     const { workbench } = world;
     await askThen(world, 'Once more', [edit('    token.valid = 1'), { text: 'Left again.' }], () =>
       workbench.hideChat(),
@@ -144,7 +144,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.ended(4);
   });
 
-  step('14. five questions at once are one notification', async (world) => {
+  step('14. five approvals at once are one notification', async (world) => {
     const { workbench } = world;
     const five = command(...[1, 2, 3, 4, 5].map((n) => `touch five-${n}.txt`));
     await workbench.forgetSeen();
@@ -166,7 +166,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.equal(await workbench.chat.locator('.card.approval').count(), 0);
   });
 
-  step('the chord shows a hidden card first, and answers at the second press', async (world) => {
+  step('the keyboard shortcut shows a hidden card first, and the second press answers', async (world) => {
     const { workbench } = world;
     const { page } = workbench;
     const chord = async () => {
@@ -185,7 +185,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.equal(await world.read('by-chord.txt'), '');
   });
 
-  step('Change… opens the diff, and what is written there is what is done', async (world) => {
+  step('Change… opens the diff, and the changed version is applied', async (world) => {
     const { workbench } = world;
     const { page } = workbench;
     await world.provider.script(edit('    token.valid = 42'), { text: 'With your change.' });
@@ -198,7 +198,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await page.keyboard.press('End');
     await page.keyboard.type('  # mine');
     await page.locator('.monaco-diff-editor .editor.modified .view-line', { hasText: '# mine' }).waitFor();
-    await workbench.chat.getByText('You changed it in the editor.').waitFor();
+    await workbench.chat.getByText('You changed this in the diff editor.').waitFor();
     await workbench.shot('25-amend');
     await workbench.button('Allow with my changes').click();
     await workbench.ended(7);
@@ -217,7 +217,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.button('More ways to allow').click();
     await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
     await workbench.chat.locator('.rule-words', { hasText: 'exactly touch one.txt, in this workspace' }).waitFor();
-    await workbench.chat.locator('.rule-examples', { hasText: 'Not: touch one.txt --verbose' }).waitFor();
+    await workbench.chat.locator('.rule-examples', { hasText: 'Does not match: touch one.txt --verbose' }).waitFor();
     assert.doesNotMatch(await world.config(), /touch one/);
     await workbench.shot('27-rule');
     await workbench.button('Save rule and allow').click();
@@ -225,7 +225,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.match(await world.config(), /touch one\.txt/);
   });
 
-  step('15. a call allowed by a rule gives no signal', async (world) => {
+  step('15. a call that a rule allows shows no notification', async (world) => {
     const { workbench } = world;
     await workbench.forgetSeen();
     await askThen(world, 'Touch it again', [command('touch one.txt'), { text: 'One again.' }], async () => {
@@ -244,7 +244,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.ended(9);
     assert.equal(await workbench.badge.filter({ visible: true }).count(), 0);
     await workbench.chat
-      .getByText(/by rule 1/)
+      .getByText(/1 by rule/)
       .last()
       .waitFor();
   });
@@ -261,7 +261,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.match(await world.read('README.md'), /Shop/);
   });
 
-  step('a rule changed in the card is the one that holds', async (world) => {
+  step('a rule that was changed in the card is saved as changed', async (world) => {
     const { workbench } = world;
     await world.provider.script(command('touch two.txt'), { text: 'Two.' }, command('touch three.txt'), {
       text: 'Three.',
@@ -271,7 +271,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.button('More ways to allow').click();
     await workbench.chat.getByRole('menuitem', { name: /Always…/ }).click();
     await workbench.chat.getByLabel('Rule').fill('touch *');
-    await workbench.chat.getByLabel('Where').selectOption('session');
+    await workbench.chat.getByLabel('Scope').selectOption('session');
     await workbench.button('Save rule and allow').click();
     await workbench.ended(11);
     await workbench.ask('Touch three');

@@ -1,4 +1,4 @@
-/** The editor's side: light bulb, unsaved text, attachments, pickers, themes. Numbers name points of the UX checklist. */
+/** The editor integration: code actions, unsaved text, attachments, pickers, themes. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { held } from './support/provider.ts';
@@ -71,7 +71,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await world.workbench.ended(1);
   });
 
-  step('unsaved text is seen, edited around, and kept', async (world) => {
+  step('unsaved text is read and preserved by edits', async (world) => {
     const { page } = world.workbench;
     await world.workbench.openFile('auth.py');
     await page.locator('.monaco-editor .view-line', { hasText: 'from dataclasses' }).first().click();
@@ -117,7 +117,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await world.workbench.shot('33-kept');
   });
 
-  step('36. undo that meets a person’s edits lists them, and touches nothing', async (world) => {
+  step('36. undo lists conflicts with the user’s edits and changes nothing', async (world) => {
     const { workbench } = world;
     const { chat, page } = workbench;
     await workbench.line('token.valid').click();
@@ -132,7 +132,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await workbench.shot('34-undo-conflict');
   });
 
-  step('a selection is attached, and a mention completed', async (world) => {
+  step('a selection can be attached and a mention completed', async (world) => {
     const { chat, page } = world.workbench;
     await page.locator('.monaco-editor .view-line', { hasText: 'class Token' }).first().click();
     await page.keyboard.press('Home');
@@ -171,7 +171,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await page.waitForTimeout(2000);
     assert.equal(await queued.count(), 1);
     assert.equal((await provider.requests()).length, requests, 'the line waits');
-    // It goes on with the next prompt, which stands behind it.
+    // The turn continues with the next prompt in the queue.
     await provider.script({ text: 'The queued one.' }, { text: 'The new one.' });
     await workbench.ask('Go on');
     await chat.getByText('The new one.').waitFor();
@@ -184,7 +184,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     assert.match((await chat.locator('.turn').last().textContent()) ?? '', /Go on.*The new one\./s);
   });
 
-  step('35. a steer that nothing read becomes the next prompt', async (world) => {
+  step('35. a steered prompt that no step read becomes the next prompt', async (world) => {
     const { workbench, provider } = world;
     const { chat } = workbench;
     await provider.hold();
@@ -196,7 +196,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await chat.getByText('The last words').waitFor();
     await workbench.prompt.fill('In French');
     await workbench.prompt.press('Control+Enter');
-    await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await chat.locator('.queue li', { hasText: 'Delivered at the next step' }).waitFor();
     await provider.release();
     await chat.getByText('And now in French.').waitFor();
     await chat.locator('.queue').waitFor({ state: 'detached' });
@@ -204,7 +204,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     assert.match((await chat.locator('.turn').last().textContent()) ?? '', /In French.*And now in French\./s);
   });
 
-  step('a steered prompt is read at the next step', async (world) => {
+  step('a steered prompt is delivered at the next step', async (world) => {
     const { workbench, provider } = world;
     const { chat } = workbench;
     await provider.hold();
@@ -215,20 +215,20 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await chat.locator('.working').waitFor();
     await workbench.prompt.fill('Into French');
     await workbench.prompt.press('Control+Enter');
-    await chat.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await chat.locator('.queue li', { hasText: 'Delivered at the next step' }).waitFor();
     await provider.release();
     await chat.getByText('une petite boutique').waitFor();
-    await chat.locator('.steer', { hasText: 'Into French' }).filter({ hasText: 'Read' }).waitFor();
+    await chat.locator('.steer', { hasText: 'Into French' }).filter({ hasText: 'Delivered' }).waitFor();
     assert.match((await provider.requests()).at(-1) ?? '', /Into French/);
-    // Where it was read: before the answer to it.
+    // It is shown where it was delivered, before the answer to it.
     assert.match((await chat.locator('.turn').last().textContent()) ?? '', /README.*Into French.*une petite/s);
     await workbench.shot('37-steered');
     await chat.locator('.queue').waitFor({ state: 'detached' });
   });
 
-  step('the model and the mode are picked natively, and the status menu has everything', async (world) => {
+  step('the model and the mode have native pickers, and the status menu lists all commands', async (world) => {
     const { chat, page } = world.workbench;
-    // Too narrow for two chips: one for both.
+    // The view is too narrow for two pickers, so there is one for both.
     await chat.locator('.picker.both').click();
     await world.workbench.quickPick('Model');
     await page.locator('.quick-input-list .monaco-list-row', { hasText: 'in use' }).waitFor();
@@ -244,7 +244,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await page.keyboard.press('Escape');
   });
 
-  step('every theme', async (world) => {
+  step('works in every theme', async (world) => {
     const { chat, page } = world.workbench;
     await chat.locator('.transcript').focus();
     await page.keyboard.press('Alt+ArrowUp');
@@ -266,7 +266,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     assert.equal(await chat.locator('html').evaluate((root) => root.scrollWidth > window.innerWidth), false);
   });
 
-  step('a crash is said, and the session comes back', async (world) => {
+  step('after a crash the chat shows a banner and the session', async (world) => {
     const { chat } = world.workbench;
     await world.signalServer('SIGKILL');
     await chat.getByText('Pilotfish restarted').waitFor();
@@ -277,21 +277,21 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await chat.getByText('Here again.').waitFor();
   });
 
-  step('a failure comes with its remedies, and they work', async ({ workbench, provider }) => {
+  step('a failure shows remedies that work', async ({ workbench, provider }) => {
     const { chat, page } = workbench;
     await provider.script({ error: 'authentication' }, { text: 'With the right key.' });
     await workbench.ask('Try it');
     const box = chat.locator('.notice.boxed');
-    await box.getByText('Provider rejected the key.').waitFor();
+    await box.getByText('The provider rejected the API key.').waitFor();
     await workbench.shot('41-failed');
-    await box.getByRole('button', { name: 'Update key' }).click();
-    await page.locator('.quick-input-widget', { hasText: 'Key for 127.0.0.1' }).waitFor();
+    await box.getByRole('button', { name: 'Update API key' }).click();
+    await page.locator('.quick-input-widget', { hasText: 'API key for 127.0.0.1' }).waitFor();
     await page.keyboard.press('Escape');
     await box.getByRole('button', { name: 'Retry' }).click();
     await chat.getByText('With the right key.').waitFor();
   });
 
-  step('a crash in the middle of an answer keeps what came, and one press goes on', async (world) => {
+  step('a crash during an answer keeps the received text, and the turn can be continued', async (world) => {
     const { workbench, provider } = world;
     const { chat } = workbench;
     await provider.hold();

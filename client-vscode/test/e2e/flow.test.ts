@@ -1,4 +1,4 @@
-/** The way of a first user through the whole thing, in a real VS Code. Numbers name points of the UX checklist. */
+/** The first steps of a new user, in a real VS Code. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { held } from './support/provider.ts';
@@ -51,7 +51,7 @@ story('a first user', {}, (step) => {
     await workbench.shot('03-answer');
   });
 
-  step('an approval is a notification when the chat is hidden', async ({ workbench, provider, read }) => {
+  step('an approval shows a notification when the chat is hidden', async ({ workbench, provider, read }) => {
     await provider.hold();
     await provider.script(held({ calls: [EDIT] }), {
       text: 'Done: an invalid token is no login any more.',
@@ -79,7 +79,7 @@ story('a first user', {}, (step) => {
     await workbench.shot('06-diff');
   });
 
-  step('allowed: the file changes through its buffer, and Ctrl+Z takes it back', async ({ workbench }) => {
+  step('an allowed edit changes the buffer, and Ctrl+Z undoes it', async ({ workbench }) => {
     const { page } = workbench;
     await workbench.button('Allow').click();
     await workbench.ended(2);
@@ -107,7 +107,7 @@ story('a first user', {}, (step) => {
     assert.equal(await workbench.line('if token').count(), 0);
   });
 
-  step('8. edits never open tabs unasked', async ({ workbench, provider, read }) => {
+  step('8. edits do not open tabs', async ({ workbench, provider, read }) => {
     const before = await workbench.tabs();
     await provider.script(
       {
@@ -124,7 +124,7 @@ story('a first user', {}, (step) => {
     await workbench.ask('Two files that are not open');
     for (const name of ['token_store.py', 'fresh.py']) {
       const title = workbench.chat.locator('.card-title', { hasText: name });
-      const card = workbench.chat.locator('.card.approval[data-hears]').filter({ has: title });
+      const card = workbench.chat.locator('.card.approval[data-accepts-input]').filter({ has: title });
       await card.waitFor();
       assert.deepEqual(await workbench.tabs(), before);
       await card.getByRole('button', { name: 'Allow', exact: true }).click();
@@ -154,12 +154,12 @@ story('a first user', {}, (step) => {
     await workbench.shot('12-denied');
   });
 
-  step('33. stop is acknowledged at once, and its receipt follows', async ({ workbench, provider }) => {
+  step('33. stop is acknowledged at once, and the summary of the turn follows', async ({ workbench, provider }) => {
     const { chat } = workbench;
     await provider.script({ text: 'one two three four ', times: 50_000, delay: 0.05 });
     await workbench.ask('Count');
     await chat.getByText('one two three').first().waitFor();
-    // Two frames, not milliseconds: what other work there is on the machine does not count.
+    // Measured in frames, not in milliseconds, so that other load on the machine does not matter.
     const words = await chat.locator('.app').evaluate(async (app) => {
       app.querySelector<HTMLElement>('.main-button.stop')?.click();
       for (let n = 0; n < 2; n += 1) await new Promise((done) => requestAnimationFrame(done));
@@ -170,14 +170,14 @@ story('a first user', {}, (step) => {
     await workbench.shot('13-stopped');
   });
 
-  step('a reload brings the session back', async ({ workbench }) => {
+  step('a reload restores the session', async ({ workbench }) => {
     await workbench.reload();
     await workbench.chat.locator('.ending', { hasText: 'Stopped.' }).waitFor();
     assert.equal(await workbench.chat.locator('.turn').count(), 5);
     await workbench.shot('14-reloaded');
   });
 
-  step('a reload while a question waits loses nothing: it is asked again, or one press continues', async (world) => {
+  step('a reload with a pending approval loses nothing', async (world) => {
     const { workbench, provider } = world;
     await provider.script(
       { calls: [{ name: 'bash', args: { command: 'touch again.txt' } }] },
@@ -194,7 +194,7 @@ story('a first user', {}, (step) => {
     await workbench.chat.getByText('It is there.').waitFor();
   });
 
-  step('30. a draft survives a switch of sessions, a hidden view, a reload and a failed send', async (world) => {
+  step('30. a draft survives switching sessions, hiding the view, a reload and a failed send', async (world) => {
     const { workbench } = world;
     const { page, chat, prompt } = workbench;
     const holds = async (text: string) => {
@@ -218,7 +218,7 @@ story('a first user', {}, (step) => {
     await workbench.showChat();
     await holds(text);
     await workbench.reload();
-    // VS Code keeps its layout now and then: the side bar may be as it was a moment before.
+    // VS Code saves its layout from time to time, so the side bar may be in an earlier state.
     await workbench.showChat();
     await holds(text);
     await workbench.status('scripted');

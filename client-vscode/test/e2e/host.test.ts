@@ -1,4 +1,4 @@
-/** What has no face: mocha inside the extension host of a real VS Code. */
+/** Runs mocha tests of code without a UI inside the extension host of a real VS Code. */
 
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { openBrowser } from './support/browser.ts';
 import { CLIENT, E2E, ROOT, startVscode } from './support/vscode.ts';
 import { VSIX } from './support/world.ts';
 
-test('the suites in the extension host', { timeout: 180_000 }, async () => {
+test('the test suites in the extension host pass', { timeout: 180_000 }, async () => {
   const tests = path.join(E2E, 'host/index.cjs');
   await esbuild.build({
     absWorkingDir: CLIENT,

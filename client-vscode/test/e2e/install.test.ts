@@ -1,5 +1,8 @@
-/** First run on a machine without a server: asked once, what is missing is said, and then it is installed and up.
- * Python is one of our own making here; with PILOTFISH_E2E_INSTALL=1 it is the machine's, with a real package index. */
+/**
+ * The first run on a machine without a server: the extension offers the installation, reports what is missing, and
+ * installs the server. Uses a fake Python; with PILOTFISH_E2E_INSTALL=1 it uses the machine's Python and a real package
+ * index.
+ */
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,25 +28,28 @@ const settings = { 'pilotfish.server.command': [], 'pilotfish.model': 'demo' };
 const env: Record<string, string> = real ? {} : { PATH: `${bin}:${E2E}/bin` };
 
 story('no server yet', { settings, env }, (step) => {
-  step('the chat says so, and the installation is offered once', async ({ workbench, folder }) => {
-    await workbench.open(folder);
-    await workbench.showChat();
-    await workbench.chat.locator('.banner', { hasText: 'No Pilotfish server found.' }).waitFor();
-    await workbench.restingToast('Pilotfish needs its server.');
-    await workbench.shot('50-no-server');
-    await workbench.reload();
-    await workbench.chat.locator('.banner', { hasText: 'No Pilotfish server found.' }).waitFor();
-    assert.deepEqual((await workbench.seen()).toasts, []);
-  });
+  step(
+    'the chat shows that there is no server, and the installation is offered once',
+    async ({ workbench, folder }) => {
+      await workbench.open(folder);
+      await workbench.showChat();
+      await workbench.chat.locator('.banner', { hasText: 'No Pilotfish server found.' }).waitFor();
+      await workbench.restingToast('Pilotfish needs its server.');
+      await workbench.shot('50-no-server');
+      await workbench.reload();
+      await workbench.chat.locator('.banner', { hasText: 'No Pilotfish server found.' }).waitFor();
+      assert.deepEqual((await workbench.seen()).toasts, []);
+    },
+  );
 
   if (!real) {
-    step('no Python, an old one, and no network are said in words', async ({ workbench }) => {
+    step('a missing Python, an old Python and a missing network are reported', async ({ workbench }) => {
       await install(workbench, 'No Python found. Pilotfish needs Python 3.11 or newer on the PATH.');
       await workbench.shot('51-no-python');
       await writePython(bin, { version: '3.8' });
       await install(workbench, 'Python 3.8 is too old. Pilotfish needs Python 3.11 or newer.');
       await writePython(bin, { version: '3.12', fails: 'NewConnectionError: no route to host' });
-      await install(workbench, "Can't reach the Python package index. Check the network or proxy, then try again.");
+      await install(workbench, 'Cannot reach the Python package index. Check the network or proxy and try again.');
       await workbench.shot('52-no-network');
       const errors = workbench.toasts.filter({ has: workbench.page.locator('.codicon-error') });
       assert.equal(await errors.count(), 0, 'what the chat says, no toast repeats');
@@ -51,10 +57,10 @@ story('no server yet', { settings, env }, (step) => {
     });
   }
 
-  step('it is installed from the extension’s own wheel, and answers', async ({ workbench }) => {
+  step('the server is installed from the wheel in the extension and answers', async ({ workbench }) => {
     await workbench.button('Install the server').click();
     await workbench.chat.locator('.banner').waitFor({ state: 'detached', timeout: 200_000 });
-    await workbench.chat.getByText('No model connected.').waitFor();
+    await workbench.chat.getByText('No model is connected.').waitFor();
     await workbench.shot('53-installed');
     await workbench.ask('Show me');
     await workbench.ended(1);

@@ -1,4 +1,4 @@
-/** Ten thousand items open, scroll and stream without long tasks, measured in the browser. */
+/** Opening, scrolling and streaming with ten thousand items, measured in the browser. */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -10,11 +10,11 @@ import { call, loaded, START, updates } from '../harness/scenes.ts';
 import { type Browser, openBrowser } from './support/browser.ts';
 
 const ITEMS = 10_000;
-/** What our code and its styles cost; painting without a graphics card is not ours. */
+/** The cost of scripts, styles and layout. Painting is excluded, because there is no graphics card. */
 const OURS = ['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration'];
 const USAGE = { inputTokens: 10, outputTokens: 10, cachedTokens: 0, requests: 1, toolCalls: 0 };
 
-/** Turns of ten items: a prompt, prose with code, calls with output and diffs, an end. */
+/** Turns of ten items: a prompt, text with code, calls with output and diffs, and an end. */
 function item(n: number): Item {
   const base = { id: `i${n}`, turnId: `t${Math.floor(n / 10)}`, seq: 0 };
   switch (n % 10) {
@@ -60,7 +60,7 @@ describe('ten thousand items', () => {
     server = await serve();
     browser = await openBrowser({ width: 400, height: 760 });
     cdp = await browser.context.newCDPSession(browser.page);
-    // Time of the thread's own, not of the clock: other work on this machine does not count.
+    // CPU time of the thread, so that other load on the machine does not count.
     await cdp.send('Performance.enable', { timeDomain: 'threadTicks' });
   });
   after(async () => {
@@ -68,7 +68,7 @@ describe('ten thousand items', () => {
     server.close();
   });
 
-  /** Milliseconds the page's main thread worked while `run` ran: at everything, or at parts of it. */
+  /** CPU milliseconds of the page's main thread during `run`, in total or for some categories. */
   async function cost(run: () => Promise<unknown>, parts = ['TaskDuration']): Promise<number> {
     const spent = async () => {
       const { metrics } = await cdp.send('Performance.getMetrics');
@@ -81,7 +81,7 @@ describe('ten thousand items', () => {
 
   test('28. they open in less than 300 ms, and stream at less than 16 ms a frame', async (context) => {
     const items = Array.from({ length: ITEMS }, (_, n) => item(n));
-    // Other work on the machine only ever adds: the cheapest of three is what it costs.
+    // Other load can only increase the result, so the lowest of three counts.
     let spent = Number.POSITIVE_INFINITY;
     for (let run = 0; run < 3; run += 1) {
       await show(browser.page, server.url, 'dark', START);
@@ -128,7 +128,7 @@ describe('ten thousand items', () => {
     assert.ok(streamed / frames < 16, `${streamed / frames} ms`);
   });
 
-  test('scroll to the very first row and back without long tasks, at most 600 mounted', async (context) => {
+  test('scroll to the first row and back without long tasks, with at most 600 rows mounted', async (context) => {
     const { page } = browser;
     await page.evaluate(() => {
       const tasks: number[] = [];

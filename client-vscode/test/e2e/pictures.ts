@@ -1,4 +1,4 @@
-/** The pictures of the READMEs, taken from a real VS Code: `npm run pictures`, into media/. */
+/** Takes the screenshots of the READMEs in a real VS Code: `npm run pictures` writes them to media/. */
 
 import path from 'node:path';
 import { held } from './support/provider.ts';
@@ -80,7 +80,7 @@ async function work(world: World): Promise<void> {
   await settled(world);
 }
 
-/** Nothing under the pointer, and every fade has come to its end: a picture needs no condition, but peace. */
+/** Moves the pointer away and waits until all animations have ended. */
 async function settled(world: World): Promise<void> {
   await world.workbench.page.mouse.move(500, 650);
   await world.workbench.page.waitForTimeout(2000);

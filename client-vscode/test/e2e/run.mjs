@@ -1,4 +1,4 @@
-// The e2e suite: installs what it needs, packages the extension when there is no package, and runs every story.
+// Runs the e2e suite. Installs what it needs, and packages the extension if there is no package.
 //   npm run e2e                everything
 //   npm run e2e -- flow view   only test/e2e/flow.test.ts and test/e2e/view-*.test.ts
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -22,10 +22,10 @@ mkdirSync(path.resolve(client, '../.e2e/shots'), { recursive: true });
 const files = readdirSync(here)
   .filter((name) => name.endsWith('.test.ts'))
   .filter((name) => wanted.length === 0 || wanted.some((word) => name.startsWith(word)));
-/** What drives the view in a bare page, and no VS Code. What is measured has the machine to itself, as far as it goes. */
+/** Tests of the view in a plain browser page, without VS Code. */
 const isBare = (name) => name.startsWith('view-');
 
-/** These files one after the other; what they print is shown at once, or whole at the end. */
+/** Runs these files one after the other. Their output is shown at once, or returned at the end. */
 function run(names, shownAtOnce) {
   if (names.length === 0) return Promise.resolve(0);
   const args = [
@@ -46,7 +46,7 @@ function run(names, shownAtOnce) {
   });
 }
 
-// Each story has a VS Code and a browser of its own, so they follow each other; beside them there is room for the view.
+// Each story starts its own VS Code and browser, so stories run one after the other. The view tests run in parallel.
 const bare = run(files.filter(isBare), files.every(isBare));
 const stories = await run(
   files.filter((name) => !isBare(name)),

@@ -1,4 +1,4 @@
-/** A folder nobody trusts yet: Pilotfish reads and explains, and nothing else, until it is trusted; no reload between. */
+/** An untrusted folder: Pilotfish only reads and explains until the folder is trusted, without a reload. */
 
 import assert from 'node:assert/strict';
 import { story } from './support/story.ts';
@@ -16,15 +16,17 @@ const EDIT = {
 const COMMAND = { name: 'bash', args: { command: 'touch made.txt' } };
 
 story('a folder that is not trusted', { settings, trust: true }, (step) => {
-  step('the chat says that it only reads', async ({ workbench, folder }) => {
+  step('the chat shows that it can only read', async ({ workbench, folder }) => {
     await workbench.open(folder);
     await workbench.openFile('auth.py');
     await workbench.showChat();
-    await workbench.chat.getByText('Restricted Mode: Pilotfish reads; it changes and runs nothing.').waitFor();
+    await workbench.chat
+      .getByText('Restricted Mode: Pilotfish can read files but cannot change or run anything.')
+      .waitFor();
     await workbench.shot('60-restricted');
   });
 
-  step('what would change or run something is refused, nobody is asked, and the model hears why', async (world) => {
+  step('edits and commands are rejected without an approval, and the model receives the reason', async (world) => {
     const { workbench, provider } = world;
     await provider.script({ calls: [EDIT, COMMAND] }, { text: 'I may only read here.' });
     await workbench.ask('Fix the login check and make a file');
@@ -39,7 +41,7 @@ story('a folder that is not trusted', { settings, trust: true }, (step) => {
     await workbench.shot('61-restricted-refused');
   });
 
-  step('reading goes on', async ({ workbench, provider }) => {
+  step('reading still works', async ({ workbench, provider }) => {
     await provider.script({ calls: [{ name: 'read_file', args: { path: 'README.md' } }] }, { text: 'A small shop.' });
     await workbench.ask('What is this?');
     await workbench.ended(2);
@@ -47,7 +49,7 @@ story('a folder that is not trusted', { settings, trust: true }, (step) => {
     assert.match((await provider.requests()).at(-1) ?? '', /A small shop/);
   });
 
-  step('trusting the folder switches it on, in the same window and the same session', async (world) => {
+  step('trusting the folder enables edits in the same window and session', async (world) => {
     const { workbench, provider } = world;
     const { chat, page } = workbench;
     await workbench.button('Trust…').click();

@@ -1,9 +1,9 @@
-/** Themes, screen readers, motion, policy and width of the chat view. Numbers name points of the UX checklist. */
+/** Themes, screen readers, motion, content security policy and width of the chat view. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dress, say } from '../harness/page.ts';
-import { AT, EDIT_APPROVAL, SCENES, updates } from '../harness/scenes.ts';
+import { EDIT_APPROVAL, SCENES, updates } from '../harness/scenes.ts';
 import { bareView, chunk, ENDED, OPEN, STARTED } from './support/bare.ts';
 
 const TRAPS =
@@ -40,7 +40,7 @@ bareView('access', (bare) => {
     }
   });
 
-  test('40. a screen reader hears one line per event, and no tokens', async () => {
+  test('40. a screen reader gets one announcement per event and no streamed text', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await say(page, [updates([STARTED])]);
@@ -54,7 +54,7 @@ bareView('access', (bare) => {
       }
     });
     for (let n = 0; n < 20; n += 1) await say(page, [updates([chunk(`token${n} `)], 2 + n)]);
-    await say(page, [{ type: 'approval', request: EDIT_APPROVAL, at: AT }, updates([ENDED], 22)]);
+    await say(page, [{ type: 'approval', request: EDIT_APPROVAL }, updates([ENDED], 22)]);
     await page.locator('[aria-live="polite"]', { hasText: 'Reply ready' }).waitFor({ state: 'attached' });
     const heard = await page.evaluate(() => (window as unknown as { heard: string[] }).heard);
     assert.deepEqual(heard, ['Approval needed: Edit src/auth.ts', 'Reply ready']);
@@ -94,14 +94,14 @@ bareView('access', (bare) => {
     );
   });
 
-  test('43. no scene and no trap violates the policy', async () => {
+  test('43. no scene and no malicious content violates the content security policy', async () => {
     const { page } = bare;
     const scenes = [...Object.values(SCENES), [...OPEN, updates([STARTED, chunk(TRAPS), ENDED])]];
     for (const scene of scenes) {
       await bare.open(scene);
       assert.deepEqual(await page.evaluate(() => window.violations), []);
     }
-    // The check itself works: a remote image is a violation.
+    // Check that violations are detected: a remote image is one.
     await page.evaluate(async () => {
       const image = document.createElement('img');
       image.src = 'https://example.com/x.png';
@@ -111,7 +111,7 @@ bareView('access', (bare) => {
     assert.equal((await page.evaluate(() => window.violations)).length, 1);
   });
 
-  test('44. at 300, 400 and 800 px nothing scrolls sideways', async () => {
+  test('44. nothing scrolls horizontally at 300, 400 and 800 px', async () => {
     const { page } = bare;
     for (const [name, scene] of Object.entries(SCENES)) {
       await bare.open(scene);
@@ -129,7 +129,7 @@ bareView('access', (bare) => {
     }
   });
 
-  test('a word without an end is broken or cut, and leaves no control outside the view', async () => {
+  test('a very long word is wrapped or cut, and every control stays inside the view', async () => {
     const { page } = bare;
     await bare.open(SCENES.hostile ?? []);
     for (const width of [240, 300, 400]) {
@@ -151,7 +151,7 @@ bareView('access', (bare) => {
     }
   });
 
-  test('each paragraph is set in the direction of its own words, and code from left to right', async () => {
+  test('each paragraph has its own text direction, and code runs from left to right', async () => {
     const { page } = bare;
     await bare.open(SCENES.rtl ?? []);
     const directions = await page.evaluate(() =>
@@ -173,15 +173,15 @@ bareView('access', (bare) => {
     const named = new Set(
       'main region log form toolbar menu listbox group article alert button textbox combobox link img'.split(' '),
     );
-    // What is said in an alert is its text.
-    const unsaid = new Set(['alert']);
+    // The text of an alert is its name.
+    const unnamed = new Set(['alert']);
     const cdp = await bare.browser.context.newCDPSession(page);
     for (const [name, scene] of Object.entries(SCENES)) {
       await bare.open(scene);
       const { nodes } = await cdp.send('Accessibility.getFullAXTree');
       const shown = nodes.filter((node) => !node.ignored && named.has(String(node.role?.value)));
       const without = shown
-        .filter((node) => !unsaid.has(String(node.role?.value)) && !node.name?.value)
+        .filter((node) => !unnamed.has(String(node.role?.value)) && !node.name?.value)
         .map((node) => node.role?.value);
       assert.deepEqual(without, [], name);
       const landmarks = shown
@@ -189,8 +189,8 @@ bareView('access', (bare) => {
         .map((node) => `${node.role?.value} ${node.name?.value}`);
       assert.ok(landmarks.includes('region Prompt'), name);
       assert.ok(landmarks.includes('main Session') || landmarks.includes('main Start'), name);
-      if (name === 'statuses') assert.ok(landmarks.includes('region Questions, plan and queue'));
-      // A section without a name is no region at all, and would pass unseen.
+      if (name === 'statuses') assert.ok(landmarks.includes('region Approvals, plan and queue'));
+      // A section without a name is not a region, so the check above would miss it.
       assert.equal(await page.locator('section:not([aria-label])').count(), 0, name);
     }
     await cdp.detach();

@@ -1,14 +1,14 @@
-/** Questions as cards in the chat view. Numbers name points of the UX checklist. */
+/** Cards of approvals in the chat view. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ApprovalRequest } from '../../src/protocol.gen.ts';
 import type { ToView } from '../../webview/messages.ts';
 import { posted, say } from '../harness/page.ts';
-import { AT, COMMAND_APPROVAL, call, EDIT_APPROVAL, EDIT_CALL, SCENES, updates } from '../harness/scenes.ts';
+import { COMMAND_APPROVAL, call, EDIT_APPROVAL, EDIT_CALL, SCENES, updates } from '../harness/scenes.ts';
 import { bareView, OPEN, STARTED, WAITING } from './support/bare.ts';
 
-const asked = (request: ApprovalRequest): ToView => ({ type: 'approval', request, at: AT });
+const asked = (request: ApprovalRequest): ToView => ({ type: 'approval', request });
 const COMMAND: readonly ToView[] = [
   ...OPEN,
   updates([STARTED, { kind: 'tool_call', call: COMMAND_APPROVAL.call }]),
@@ -18,14 +18,14 @@ const COMMAND: readonly ToView[] = [
 bareView('cards', (bare) => {
   const button = (name: string) => bare.page.getByRole('button', { name, exact: true });
 
-  test('5. typing while a card appears answers nothing', async () => {
+  test('5. typing while a card appears does not answer it', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, { kind: 'tool_call', call: EDIT_CALL }])]);
     await bare.prompt().focus();
     await page.keyboard.type('yes ');
     await say(page, [asked(EDIT_APPROVAL)]);
     await page.keyboard.type('y a n 1 ');
-    // Also once the card hears keys: plain ones are never answers.
+    // Also when the card accepts input: plain keys never answer it.
     await bare.card();
     await bare.prompt().focus();
     await page.keyboard.type('y a n 1');
@@ -33,10 +33,10 @@ bareView('cards', (bare) => {
     assert.equal(await bare.prompt().inputValue(), 'yes y a n 1 y a n 1');
   });
 
-  test('6. a card ignores every press for 500 ms', async () => {
+  test('6. a card ignores input for 500 ms', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, { kind: 'tool_call', call: EDIT_CALL }])]);
-    // Pressed in every frame from the card's first on; the first answer says how old the card was.
+    // Click in every frame from the card's first one; the first answer shows how old the card was.
     const age = await page.evaluate(async (message) => {
       window.say(message as ToView);
       let born = 0;
@@ -51,7 +51,7 @@ bareView('cards', (bare) => {
         if (answered || performance.now() - born > 20_000) return answered ? performance.now() - born : -1;
       }
     }, asked(EDIT_APPROVAL));
-    // A frame and the rounding of the page's clock may lie between the card's birth and the first look at it.
+    // One frame and the rounding of the page's clock can pass between the creation of the card and the first check.
     assert.ok(age >= 450, `answered after ${age} ms`);
     assert.deepEqual(await posted(page, 'answer'), [{ type: 'answer', approvalId: 'a1', optionId: 'allow_once' }]);
     await page.getByText('Allowed').waitFor();
@@ -70,7 +70,7 @@ bareView('cards', (bare) => {
     const card = page.locator('.card.approval');
     await card.waitFor();
     assert.match((await card.textContent()) ?? '', /Run echo \\u\{202e\}txt\.exe\?.*echo \\u\{202e\}txt\.exe/);
-    // Nor does it reach the row, once it ran, or the page in any other way.
+    // The characters must not reach the row after the call ran, or any other part of the page.
     await say(page, [
       { type: 'resolved', resolved: { approvalId: 'a2', sessionId: 's1', optionId: 'allow_once', by: 'client' } },
       updates([{ kind: 'tool_call', call: call('c9', title, 'execute', 'completed', { args: { command } }) }], 3),
@@ -80,7 +80,7 @@ bareView('cards', (bare) => {
     assert.doesNotMatch((await page.locator('body').textContent()) ?? '', /\u202e/);
   });
 
-  test('answered elsewhere, the card is gone', async () => {
+  test('a card disappears when another client answers', async () => {
     const { page } = bare;
     await bare.open(WAITING);
     await page.locator('.card.approval').waitFor();
@@ -90,7 +90,7 @@ bareView('cards', (bare) => {
     assert.equal(await page.locator('.card.approval').count(), 0);
   });
 
-  test('the menu of Allow is walked by arrows and left by Esc', async () => {
+  test('arrow keys move in the Allow menu, and Esc closes it', async () => {
     const { page } = bare;
     await bare.open(WAITING);
     await bare.card();
@@ -104,16 +104,16 @@ bareView('cards', (bare) => {
     assert.deepEqual(await posted(page, 'answer'), []);
   });
 
-  test('a rule is shown with what it does not cover, and can be changed before it is saved', async () => {
+  test('a rule is shown with examples that it does not match, and can be changed before it is saved', async () => {
     const { page } = bare;
     await bare.open(COMMAND);
     await bare.card();
     await button('More ways to allow').click();
     await page.getByRole('menuitem', { name: /Always…/ }).click();
     await page.locator('.rule-words', { hasText: 'exactly npm test && npm run lint, in this workspace' }).waitFor();
-    await page.locator('.rule-examples', { hasText: 'Not: npm test && npm run lint --verbose' }).waitFor();
+    await page.locator('.rule-examples', { hasText: 'Does not match: npm test && npm run lint --verbose' }).waitFor();
     await page.getByLabel('Rule').fill('npm test *');
-    await page.getByLabel('Where').selectOption('session');
+    await page.getByLabel('Scope').selectOption('session');
     assert.deepEqual(await posted(page, 'answer'), []);
     await button('Save rule and allow').click();
     assert.deepEqual(await posted(page, 'allowByRule'), [
@@ -128,7 +128,7 @@ bareView('cards', (bare) => {
     await button('Save rule and allow').waitFor();
   });
 
-  test('a rule that was not changed is the one the server offered', async () => {
+  test('an unchanged rule is sent as the offered option', async () => {
     const { page } = bare;
     await bare.open(WAITING);
     await bare.card();
@@ -148,12 +148,12 @@ bareView('cards', (bare) => {
     assert.deepEqual((await posted(page, 'answer'))[0]?.args, { command: 'npm test' });
   });
 
-  test('Never allow shows its rule first, and sends what was written', async () => {
+  test('Never allow shows its rule and sends the feedback', async () => {
     const { page } = bare;
     await bare.open(COMMAND);
     await bare.card();
     await button('Deny…').click();
-    await page.getByText('Never allow keeps a rule: Never npm test').waitFor();
+    await page.getByText('“Never allow” saves a rule: Never npm test').waitFor();
     await page.keyboard.type('Run only one test.');
     await button('Never allow').click();
     assert.deepEqual(await posted(page, 'answer'), [
@@ -161,7 +161,7 @@ bareView('cards', (bare) => {
     ]);
   });
 
-  test('Deny… sends what was written, and Esc goes back undecided', async () => {
+  test('Deny… sends the feedback, and Esc goes back without an answer', async () => {
     const { page } = bare;
     await bare.open(WAITING);
     await bare.card();
@@ -178,7 +178,7 @@ bareView('cards', (bare) => {
     ]);
   });
 
-  test('questions of one kind are allowed together, each listed and deniable; kinds are never mixed', async () => {
+  test('approvals of one kind can be allowed together, and each can be denied', async () => {
     const { page } = bare;
     const edits = [1, 2, 3].map((n) => {
       const edit = call(`e${n}`, `Edit src/file${n}.ts`, 'write', 'awaiting_approval');
@@ -208,7 +208,7 @@ bareView('cards', (bare) => {
     );
   });
 
-  test('a call that ran without a question is a row, and no card', async () => {
+  test('a call that did not need approval has a row and no card', async () => {
     const { page } = bare;
     const approval = { decision: 'allow' as const, by: 'rule' as const, reason: '', amended: false };
     await bare.open([
@@ -220,7 +220,7 @@ bareView('cards', (bare) => {
     assert.deepEqual(await posted(page, 'visibleCards'), []);
   });
 
-  test('the card that was asked for comes into sight, also when it comes later than the wish', async () => {
+  test('a requested card is scrolled into view, even if it is rendered later', async () => {
     const { page } = bare;
     const many = Array.from({ length: 6 }, (_, n) => {
       const ask = call(`c${n}`, `Run step ${n}`, 'execute', 'awaiting_approval', { args: { command: `step ${n}` } });
@@ -242,22 +242,22 @@ bareView('cards', (bare) => {
     await seesFirst();
   });
 
-  test('a card that stands at the end leaves the chat following', async () => {
+  test('the chat keeps following when the card is at the end', async () => {
     const { page } = bare;
     await bare.open([...WAITING, { type: 'reveal', approvalId: 'a1' }]);
     await say(page, []);
     assert.equal(await page.locator('.pill').count(), 0);
   });
 
-  test('the session of another question is one press away', async () => {
+  test('a button opens the session of another approval', async () => {
     const { page } = bare;
     await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 'other' })]);
-    await page.getByText('1 approval waits in another session').waitFor();
+    await page.getByText('1 approval waiting in another session').waitFor();
     await page.locator('.dock').getByRole('button', { name: 'Show' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'otherWaiting' }]);
   });
 
-  test('what waits out of sight is named in the dock, with the way to it, and one press leads there', async () => {
+  test('the dock lists approvals that are not visible, with their direction and a button to show them', async () => {
     const { page } = bare;
     await bare.open(SCENES.waiting ?? []);
     const line = page.locator('.dock .approval-line');
@@ -267,7 +267,7 @@ bareView('cards', (bare) => {
     await page.waitForFunction(() => document.activeElement?.matches('[data-approval="a2"]'));
     await line.getByText('Edit src/auth.ts?').waitFor();
     assert.deepEqual(await line.locator('.direction .only-read, .meta').allTextContents(), ['Below: ', '2 of 2']);
-    // The focus is in the card and on none of its buttons: a key answers nothing, and Tab goes in.
+    // The card itself has the focus, not a button: keys do not answer it, and Tab moves to its buttons.
     await bare.card();
     await page.keyboard.press('Enter');
     await page.keyboard.press('Space');
@@ -279,15 +279,15 @@ bareView('cards', (bare) => {
     );
   });
 
-  test('in a group each says where its card is', async () => {
+  test('each approval in a group shows the direction of its card', async () => {
     const { page } = bare;
     await bare.open(SCENES.group ?? []);
     const rows = page.locator('.dock-list .direction');
     await rows.first().getByText('Above').waitFor({ state: 'attached' });
-    assert.deepEqual(await rows.locator('.only-read').allTextContents(), ['Above: ', 'In sight: ']);
+    assert.deepEqual(await rows.locator('.only-read').allTextContents(), ['Above: ', 'Visible: ']);
   });
 
-  test('the key for the next that waits goes round, and the host hears which card the focus is in', async () => {
+  test('the shortcut for the next approval cycles, and the host is told which card has the focus', async () => {
     const { page } = bare;
     await bare.open(SCENES.waiting ?? []);
     const reached: (string | null)[] = [];
@@ -304,14 +304,17 @@ bareView('cards', (bare) => {
     await page.waitForFunction(() => window.posted.findLast((one) => one.type === 'visibleCards')?.focused === 'a2');
   });
 
-  test('whoever answers by keyboard goes on at the next card, and after the last at the composer', async () => {
+  test('after an answer by keyboard the focus moves to the next card, and after the last one to the composer', async () => {
     const { page } = bare;
     await bare.open(SCENES.command ?? []);
     await bare.card();
-    await page.locator('[data-approval="a2"][data-hears]').getByRole('button', { name: 'Allow', exact: true }).focus();
+    await page
+      .locator('[data-approval="a2"][data-accepts-input]')
+      .getByRole('button', { name: 'Allow', exact: true })
+      .focus();
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.activeElement?.matches('[data-approval="a1"]'));
-    await page.locator('[data-approval="a1"][data-hears]').getByRole('button', { name: 'Deny…' }).click();
+    await page.locator('[data-approval="a1"][data-accepts-input]').getByRole('button', { name: 'Deny…' }).click();
     await page.locator('.card textarea:focus').waitFor();
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.activeElement?.id === 'prompt');
@@ -324,7 +327,7 @@ bareView('cards', (bare) => {
     );
   });
 
-  test('nor is who answers in the dock left with nothing', async () => {
+  test('after an answer in the dock the focus moves as well', async () => {
     const { page } = bare;
     await bare.open(SCENES.group ?? []);
     await page.getByRole('button', { name: 'Allow 2 commands' }).focus();
@@ -337,7 +340,7 @@ bareView('cards', (bare) => {
     assert.deepEqual(await posted(page, 'answerAsk'), [{ type: 'answerAsk', id: 'k1', answer: 'vitest' }]);
   });
 
-  test('whoever sees the buttons of a card sees its question, however low the view', async () => {
+  test('the title of a card is visible while its buttons are, even in a low view', async () => {
     const { page } = bare;
     for (const scene of ['approval', 'waiting']) {
       await bare.open(SCENES[scene] ?? []);
@@ -357,7 +360,7 @@ bareView('cards', (bare) => {
     }
   });
 
-  test('a card larger than the view is in sight while one is in it', async () => {
+  test('a card that is larger than the view counts as visible', async () => {
     const { page } = bare;
     const lines = Array.from({ length: 400 }, (_, n) => `line ${n}`).join('\n');
     const preview = { kind: 'command' as const, command: lines, cwd: '/', parsed: [] };
@@ -369,7 +372,7 @@ bareView('cards', (bare) => {
     assert.equal(await page.locator('.dock').count(), 0);
   });
 
-  test('the fourth command of a kind offers the rule for the session, and only that one', async () => {
+  test('only the fourth command of a kind offers a rule for the session', async () => {
     const { page } = bare;
     const session = { id: 'allow_session' as const, label: 'Allow for this session', matches: [], excludes: [] };
     const nth = (n: number): ApprovalRequest => ({
@@ -392,11 +395,11 @@ bareView('cards', (bare) => {
     assert.equal(await page.locator('.card-offer').count(), 0);
   });
 
-  test('a proposal changed in the editor says so, and what was written is what is allowed', async () => {
+  test('a card shows that its proposal was changed in the diff editor', async () => {
     const { page } = bare;
     await bare.open([...WAITING, { type: 'amended', approvalId: 'a1', amended: true }]);
     await bare.card();
-    await page.getByText('You changed it in the editor.').waitFor();
+    await page.getByText('You changed this in the diff editor.').waitFor();
     assert.equal(await button('Allow').count(), 0);
     await button('Discard').click();
     assert.deepEqual(await posted(page, 'discardAmended'), [{ type: 'discardAmended', approvalId: 'a1' }]);
@@ -407,7 +410,7 @@ bareView('cards', (bare) => {
     await button('Allow').waitFor();
   });
 
-  test('what opens in a card leaves its beginning in sight, and the chat following where that can be', async () => {
+  test('opening a panel keeps the top of the card visible', async () => {
     const { page } = bare;
     const top = () =>
       page.evaluate(() => {

@@ -1,4 +1,4 @@
-/** Keys, completions and attachments in the chat view. Numbers name points of the UX checklist. */
+/** Keys, completions and attachments in the chat view. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ const AUTH: ToView = {
 
 bareView('keys', (bare) => {
   const isFocused = () => bare.prompt().evaluate((node) => node === document.activeElement);
-  /** A key as an input method sends it, in both ways browsers mark it. */
+  /** A key event of an input method, in both forms that browsers use. */
   const compose = (key: string) =>
     bare.prompt().evaluate((node, name) => {
       const shared = { key: name, bubbles: true, cancelable: true };
@@ -25,7 +25,7 @@ bareView('keys', (bare) => {
       node.dispatchEvent(old);
     }, key);
 
-  test('1. Esc in the @ popover keeps text and focus', async () => {
+  test('1. Esc in the completion list keeps the text and the focus', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED])]);
     await bare.prompt().pressSequentially('see @au');
@@ -37,7 +37,7 @@ bareView('keys', (bare) => {
     assert.ok(await isFocused());
   });
 
-  test('2. that Esc never stops the agent', async () => {
+  test('2. that Esc does not stop the turn', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED])]);
     await bare.prompt().pressSequentially('@au');
@@ -46,7 +46,7 @@ bareView('keys', (bare) => {
     await page.keyboard.press('Escape');
     await page.locator('.popover').waitFor({ state: 'detached' });
     assert.equal(await page.getByText('Esc again to stop').count(), 0);
-    // It did not count as the first of two either.
+    // It does not count as the first of two either.
     await page.keyboard.press('Escape');
     await page.getByText('Esc again to stop').waitFor();
     assert.deepEqual(await posted(page, 'stop'), []);
@@ -119,7 +119,7 @@ bareView('keys', (bare) => {
       assert.ok(seen.has(name), `${name} was not reached`);
   });
 
-  test('a toolbar is one stop of Tab, and its arrows go round', async () => {
+  test('a toolbar is one Tab stop, and its arrow keys cycle', async () => {
     const { page } = bare;
     await bare.open(SCENES.approval ?? []);
     await bare.card();
@@ -135,7 +135,7 @@ bareView('keys', (bare) => {
     assert.equal(await focused(), 'Allow');
   });
 
-  test('@ completes by Enter and Tab, / only at the start', async () => {
+  test('@ completes with Enter and Tab, / only at the start', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await bare.prompt().pressSequentially('@au');
@@ -151,7 +151,7 @@ bareView('keys', (bare) => {
     assert.equal(await page.locator('.popover').count(), 0);
   });
 
-  test('Esc twice stops, once only says so', async () => {
+  test('Esc twice stops, and Esc once shows a hint', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED])]);
     await bare.prompt().focus();
@@ -163,7 +163,7 @@ bareView('keys', (bare) => {
     assert.equal((await posted(page, 'stop')).length, 1);
   });
 
-  test('Up in the empty box brings earlier prompts back', async () => {
+  test('Up in the empty text box recalls earlier prompts', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, ENDED])]);
     await bare.prompt().focus();
@@ -178,7 +178,7 @@ bareView('keys', (bare) => {
     await holds('');
   });
 
-  test('a paste of many lines is a chip, an image a thumbnail', async () => {
+  test('a long paste becomes a chip and an image a thumbnail', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await bare.prompt().focus();

@@ -1,4 +1,4 @@
-/** Sending, drafts, queue, stop, undo and failures in the chat view. Numbers name points of the UX checklist. */
+/** Sending, drafts, queue, stop, undo and failures in the chat view. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -24,11 +24,11 @@ const opening = (sessionId: string | null, text: string): ToView => ({
 });
 
 bareView('sending', (bare) => {
-  test('31. drafts never cross sessions', async () => {
+  test('31. a draft belongs to one session', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await bare.prompt().fill('of the first');
-    // Another session comes before the draft's own time has: it is kept, and with the first.
+    // Another session opens before the draft is saved: the draft is saved with the first session.
     await say(page, [opening('s2', 'of the second')]);
     assert.equal(await bare.prompt().inputValue(), 'of the second');
     await say(page, [
@@ -49,7 +49,7 @@ bareView('sending', (bare) => {
     ]);
   });
 
-  test('what was written before the server was there is still there when a session opens', async () => {
+  test('text that was typed before the server started is kept when a session opens', async () => {
     const { page } = bare;
     await bare.open([]);
     await bare.prompt().fill('early words');
@@ -61,7 +61,7 @@ bareView('sending', (bare) => {
     assert.equal(await bare.prompt().inputValue(), 'of another');
   });
 
-  test('32. a prompt is a bubble within two frames, though nobody answers', async () => {
+  test('32. a prompt is shown within two frames, even without an answer', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await bare.prompt().fill('Hello');
@@ -76,7 +76,7 @@ bareView('sending', (bare) => {
     assert.equal((await posted(page, 'send')).length, 1);
   });
 
-  test('a prompt that fails comes back into the box', async () => {
+  test('a prompt that could not be sent returns to the composer', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await bare.prompt().fill('Hello');
@@ -88,7 +88,7 @@ bareView('sending', (bare) => {
     assert.equal(await bare.prompt().inputValue(), 'Hello');
   });
 
-  test('a draft is given to the host a moment after it was written', async () => {
+  test('a draft is sent to the host shortly after it was typed', async () => {
     const { page } = bare;
     await bare.open(OPEN);
     await bare.prompt().fill('half a thought');
@@ -108,7 +108,7 @@ bareView('sending', (bare) => {
     assert.equal((await posted(page, 'stop')).length, 1);
   });
 
-  test('a prompt of the line that is edited comes back with everything, beside what is being written', async () => {
+  test('editing a queued prompt adds its text and attachments to the draft', async () => {
     const { page } = bare;
     const file = { type: 'resource' as const, uri: 'file:///home/ada/shop/src/auth.ts' };
     const prompt = [{ type: 'text' as const, text: 'Then this' }, file];
@@ -124,7 +124,7 @@ bareView('sending', (bare) => {
     assert.deepEqual(await page.locator('.chips .chip-label').allTextContents(), ['auth.ts']);
   });
 
-  test('an earlier prompt brought back leaves what is attached', async () => {
+  test('recalling an earlier prompt keeps the attachments', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, ENDED])]);
     const chip: Chip = { id: 'a', label: 'auth.ts', icon: 'file', block: { type: 'resource', uri: 'file:///a' } };
@@ -134,7 +134,7 @@ bareView('sending', (bare) => {
     assert.deepEqual(await page.locator('.chips .chip-label').allTextContents(), ['auth.ts']);
   });
 
-  test('a retry folds the attempt before it; the same words sent again fold nothing', async () => {
+  test('a retry folds the previous attempt, but sending the same text does not', async () => {
     const { page } = bare;
     const again = (promptId: string): Update => ({ ...STARTED, promptId }) as Update;
     await bare.open([...OPEN, updates([STARTED, ENDED])]);
@@ -148,7 +148,7 @@ bareView('sending', (bare) => {
     assert.equal(await page.locator('.prompt').count(), 2);
   });
 
-  test('a wait before the next try counts down, and need not be waited for', async () => {
+  test('the wait before a retry counts down and can be skipped', async () => {
     const { page } = bare;
     const notice: Update = { kind: 'notice', level: 'warning', message: 'Busy. Retrying in 60 s.', retryAfter: 60 };
     await bare.open(OPEN);
@@ -160,14 +160,14 @@ bareView('sending', (bare) => {
     assert.equal(await page.getByRole('button', { name: 'Retry now' }).count(), 0);
   });
 
-  test('a turn that asks in its own words waits for the user, and says so', async () => {
+  test('a turn with a question of the agent shows that it waits for the user', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED])]);
     await say(page, [{ type: 'ask', ask: { id: 'k1', sessionId: 's1', question: 'Which?', options: [] } }]);
     await page.locator('.working.waiting', { hasText: 'Waiting for you' }).waitFor();
   });
 
-  test('while a turn runs prompts queue, Ctrl+Enter steers, and both can be withdrawn', async () => {
+  test('while a turn runs, Enter queues, Ctrl+Enter steers, and both can be withdrawn', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED])]);
     await bare.prompt().fill('then this');
@@ -179,14 +179,14 @@ bareView('sending', (bare) => {
       (await posted(page, 'send')).map((sent) => sent.whenBusy),
       ['queue', 'steer'],
     );
-    await page.locator('.queue li', { hasText: 'Read after this step' }).waitFor();
+    await page.locator('.queue li', { hasText: 'Delivered at the next step' }).waitFor();
     await say(page, [updates([{ kind: 'turn_ended', stopReason: 'cancelled', usage: USAGE }], 2)]);
     assert.equal(await page.locator('.queue li').count(), 2);
     await page.locator('.queue li').first().getByRole('button', { name: 'Delete' }).click();
     assert.equal((await posted(page, 'withdraw')).length, 1);
   });
 
-  test('undo that meets a person’s edits lists them and offers the rest', async () => {
+  test('undo lists conflicts with the user’s edits and offers to undo the other files', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, changed('a.ts'), changed('b.ts'), ENDED])]);
     await page.getByRole('button', { name: 'Undo turn' }).click();
@@ -199,17 +199,17 @@ bareView('sending', (bare) => {
       (await posted(page, 'review'))[0]?.files.map(({ uri }) => uri),
       ['file:///home/ada/shop/a.ts'],
     );
-    await page.getByRole('button', { name: 'Undo the rest' }).click();
+    await page.getByRole('button', { name: 'Undo the other files' }).click();
     assert.equal((await posted(page, 'undo')).at(-1)?.rest, true);
   });
 
-  test('an edited prompt says what it removes, and asks about the files', async () => {
+  test('editing a prompt shows which turns it drops and asks about the files', async () => {
     const { page } = bare;
     const second: Update = { kind: 'turn_started', promptId: 'p2', prompt: [{ type: 'text', text: 'More' }] };
     await bare.open([...OPEN, updates([STARTED, changed('a.ts'), ENDED]), updates([second, ENDED], 4, 't2')]);
     await page.locator('.prompt').first().hover();
     await page.getByRole('button', { name: 'Edit and resend' }).first().click();
-    await page.getByText('Removes 1 later turn.').waitFor();
+    await page.getByText('Continues in a copy of this session without the later turn.').waitFor();
     await page.getByLabel('Edit prompt').fill('Hi there');
     await page.getByLabel('Edit prompt').press('Enter');
     await page.getByRole('button', { name: 'Undo file changes' }).click();
@@ -221,13 +221,13 @@ bareView('sending', (bare) => {
   });
 
   const failures: readonly [Failure['kind'], string, readonly string[]][] = [
-    ['authentication', 'Provider rejected the key.', ['Update key', 'Switch model', 'Retry']],
-    ['rate_limit', 'Rate limited. It can be tried again in 18s.', ['Retry now', 'Switch model']],
-    ['network', "Can't reach the provider. Your prompt is kept.", ['Retry', 'Settings']],
-    ['context', 'Conversation too long.', ['Summarise', 'New session', 'Switch model', 'Retry']],
-    ['credit', 'Provider reports no credit.', ['Switch model', 'Retry']],
+    ['authentication', 'The provider rejected the API key.', ['Update API key', 'Switch model', 'Retry']],
+    ['rate_limit', 'Rate limited. Try again in 18s.', ['Retry now', 'Switch model']],
+    ['network', 'Cannot reach the provider. Your prompt is saved.', ['Retry', 'Settings']],
+    ['context', 'The conversation is too long for the model.', ['Summarise', 'New session', 'Switch model', 'Retry']],
+    ['credit', 'The provider reports that your account has no credit.', ['Switch model', 'Retry']],
   ];
-  test('a failure says in a few words what happened, and its remedies are buttons', async () => {
+  test('a failure shows a short reason and its remedies as buttons', async () => {
     const { page } = bare;
     for (const [kind, words, buttons] of failures) {
       const error: Failure = { kind, message: 'In their words.', remedy: 'Wait.', retryable: false, retryAfter: 18 };
@@ -240,7 +240,7 @@ bareView('sending', (bare) => {
     }
   });
 
-  test('a session that cannot be opened says why, and offers what can be done; what is sent then is seen', async () => {
+  test('a session that cannot be opened shows the reason and actions, and a prompt can still be sent', async () => {
     const { page } = bare;
     await bare.open([...OPEN, opening('s1', '')]);
     await page.locator('.skeleton').waitFor();
@@ -261,7 +261,7 @@ bareView('sending', (bare) => {
     await page.locator('.prompt', { hasText: 'All the same' }).getByText('Sending').waitFor();
   });
 
-  test('two prompts sent before there is a session are both seen', async () => {
+  test('two prompts that are sent before a session exists are both shown', async () => {
     const { page } = bare;
     await bare.open(OPEN.slice(0, -1));
     for (const text of ['first', 'second']) {
@@ -286,7 +286,7 @@ bareView('sending', (bare) => {
     assert.deepEqual(await page.locator('.queue .dock-title').allTextContents(), ['second']);
   });
 
-  test('every remedy does what it says', async () => {
+  test('every remedy works', async () => {
     const { page } = bare;
     const pressed = async (error: Partial<Failure>, button: string) => {
       const failure: Failure = { kind: 'internal', message: 'm', remedy: 'r', retryable: false, ...error };
@@ -302,7 +302,7 @@ bareView('sending', (bare) => {
     };
     assert.deepEqual(
       [
-        await pressed({ kind: 'authentication' }, 'Update key'),
+        await pressed({ kind: 'authentication' }, 'Update API key'),
         await pressed({ kind: 'authentication' }, 'Retry'),
         await pressed({ kind: 'configuration' }, 'Settings'),
         await pressed({ kind: 'context' }, 'Summarise'),
@@ -326,7 +326,7 @@ bareView('sending', (bare) => {
     await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Edit prompt');
   });
 
-  test('a notice offers what helps, as long as its turn is the newest', async () => {
+  test('a notice offers remedies while its turn is the newest', async () => {
     const { page } = bare;
     const unsaved: Update = {
       kind: 'notice',
@@ -343,7 +343,7 @@ bareView('sending', (bare) => {
     assert.equal(await page.locator('.notice.error').getByRole('button').count(), 0);
   });
 
-  test('while the server waits for its next try, another model is one press away', async () => {
+  test('the model can be switched while the server waits before a retry', async () => {
     const { page } = bare;
     const busy: Update = { kind: 'notice', level: 'warning', message: 'Busy.', cause: 'rate_limit', retryAfter: 9e6 };
     await bare.open([...OPEN, updates([STARTED, busy])]);
@@ -355,7 +355,7 @@ bareView('sending', (bare) => {
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
   });
 
-  test('an image for a model that cannot see it is warned of before it is sent', async () => {
+  test('an image for a model without image support shows a warning', async () => {
     const { page } = bare;
     const block = { type: 'image' as const, data: 'iVBORw0KGgo=', mimeType: 'image/png' };
     const chip: Chip = { id: 'i1', label: 'shot.png', icon: 'image', block };
@@ -374,12 +374,12 @@ bareView('sending', (bare) => {
     await page.waitForFunction(() => document.querySelector('.composer-note')?.textContent === '');
   });
 
-  test('a demo that answers says so, with the way to a model', async () => {
+  test('the demo model shows a hint with a button to connect a model', async () => {
     const { page } = bare;
     const model = { current: 'demo', label: 'Demo', available: true, demo: true };
     await bare.open([...OPEN, { type: 'model', model }, updates([STARTED, ENDED])]);
     const hint = page.locator('.composer-hint');
-    await hint.getByText('No model connected: a scripted demo answers.').waitFor();
+    await hint.getByText('No model is connected. A scripted demo is answering.').waitFor();
     await hint.getByRole('button', { name: 'Connect a model' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
     await say(page, [{ type: 'model', model: { ...model, current: 'ollama:qwen3', demo: false } }]);

@@ -1,4 +1,4 @@
-/** Streaming, following and reading in the chat view. Numbers name points of the UX checklist. */
+/** Streaming, following and reading in the chat view. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,7 +8,7 @@ import { call, loaded, START, updates } from '../harness/scenes.ts';
 import { bareView, chunk, ENDED, LONG, OPEN, STARTED } from './support/bare.ts';
 
 bareView('streaming', (bare) => {
-  test('21. scrolled up, a thousand tokens move nothing', async () => {
+  test('21. a thousand tokens do not move a transcript that is scrolled up', async () => {
     await bare.open([...OPEN, updates([STARTED, chunk(LONG)])]);
     await bare.wheel(-600);
     const top = await bare.scrollTop();
@@ -20,7 +20,7 @@ bareView('streaming', (bare) => {
     await bare.page.getByText('word49').first().waitFor({ state: 'attached' });
   });
 
-  test('22. the end of the turn moves nothing', async () => {
+  test('22. the end of the turn does not move it either', async () => {
     await bare.open([...OPEN, updates([STARTED, chunk(LONG)])]);
     await bare.wheel(-600);
     const top = await bare.scrollTop();
@@ -29,17 +29,17 @@ bareView('streaming', (bare) => {
     assert.equal(await bare.scrollTop(), top);
   });
 
-  test('23. at the bottom it follows, without bouncing', async () => {
+  test('23. at the end it follows without bouncing', async () => {
     await bare.open([...OPEN, updates([STARTED, chunk(LONG)])]);
     assert.ok((await bare.fromEnd()) <= 1);
-    // In every frame of the stream: the distance from the end is nothing, and the page never goes back up.
+    // In every frame of the stream, the distance from the end is zero, and the page never scrolls up.
     const seen = bare.page.evaluate(async () => {
       const box = document.querySelector('.transcript');
       if (!box) throw new Error('no transcript');
       const frames: { top: number; away: number }[] = [];
       while (!document.querySelector('.receipt')) {
         await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-        // The end of the turn is another matter: its line of work gives way to the receipt.
+        // Not at the end of the turn, when the summary replaces the progress line.
         if (document.querySelector('.receipt')) break;
         frames.push({ top: box.scrollTop, away: box.scrollHeight - box.clientHeight - box.scrollTop });
       }
@@ -59,7 +59,7 @@ bareView('streaming', (bare) => {
     );
   });
 
-  test('24. the pill returns to the end, and following goes on', async () => {
+  test('24. the “Latest” button returns to the end and resumes following', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, chunk(LONG)])]);
     await bare.wheel(-500);
@@ -74,7 +74,7 @@ bareView('streaming', (bare) => {
     assert.equal(await page.locator('.pill').count(), 0);
   });
 
-  test('25. a selection in the tail survives streaming', async () => {
+  test('25. a selection in the last block survives streaming', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, chunk('The quick brown fox')])]);
     await page.evaluate(() => {
@@ -91,7 +91,7 @@ bareView('streaming', (bare) => {
     await page.getByText('The quick brown fox jumps over').waitFor();
   });
 
-  test('26. settled blocks keep their nodes', async () => {
+  test('26. finished blocks keep their DOM nodes', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, chunk('One.\n\nTwo.\n\nThr')])]);
     await page.evaluate(() => {
@@ -103,7 +103,7 @@ bareView('streaming', (bare) => {
     assert.equal(await page.locator('.markdown .block').count(), 4);
   });
 
-  test('27. code never loses its colour', async () => {
+  test('27. code keeps its syntax highlighting', async () => {
     const { page } = bare;
     await bare.open([...OPEN, updates([STARTED, chunk('```ts\nconst a = 1;\n')])]);
     let coloured = 0;
@@ -117,7 +117,7 @@ bareView('streaming', (bare) => {
     assert.ok((await page.locator('.code [class^="hljs-"]').count()) >= coloured);
   });
 
-  test('29. older rows on top keep the reading row in its place', async () => {
+  test('29. loading older rows keeps the visible row in place', async () => {
     const { page } = bare;
     const item = (n: number): Item => ({
       kind: 'message',
@@ -150,7 +150,7 @@ bareView('streaming', (bare) => {
     );
   });
 
-  test('a row opened by hand stays where it is while the answer goes on', async () => {
+  test('a row that the user opens stays in place while the answer is streamed', async () => {
     const { page } = bare;
     const result = { text: 'line\n'.repeat(30), truncated: false, bytes: 150 };
     const ran = call('c1', 'Run ls', 'execute', 'completed', { result });
@@ -164,7 +164,7 @@ bareView('streaming', (bare) => {
     assert.equal((await head.boundingBox())?.y, y);
   });
 
-  test('where one read is found again when the view comes back', async () => {
+  test('the scroll position is restored after a reload', async () => {
     const { page } = bare;
     const turns = [1, 2, 3].flatMap((n): Item[] => [
       { kind: 'message', id: `m${n}`, turnId: `t${n}`, seq: 0, text: LONG },

@@ -1,4 +1,4 @@
-/** One session in two windows, each with a server of its own. */
+/** One session in two windows, each with its own server. */
 
 import assert from 'node:assert/strict';
 import { Workbench } from './support/browser.ts';
@@ -7,7 +7,7 @@ import { story } from './support/story.ts';
 story('two windows', {}, (step) => {
   let second: Workbench;
 
-  step('what the first window works at is followed in the second, which is not told of it', async (world) => {
+  step('the second window polls a turn that runs in the first one', async (world) => {
     const { workbench, provider, browser, vscode, folder } = world;
     await workbench.open(folder);
     await workbench.showChat();
@@ -32,7 +32,7 @@ story('two windows', {}, (step) => {
     await workbench.ended(1);
   });
 
-  step('what is sent meanwhile from the second is refused with its reason, and its words are kept', async (world) => {
+  step('a prompt from the second window is rejected with a reason, and its text is kept', async (world) => {
     const { workbench, provider } = world;
     await provider.hold();
     await provider.script({ parts: [{ text: 'Once more ' }, { gate: true }, { text: 'from here.' }] });
@@ -42,7 +42,7 @@ story('two windows', {}, (step) => {
     await second.chat.locator('.prompt.refused', { hasText: 'Me too' }).waitFor();
     await second.shot('71-refused');
     assert.equal(await second.prompt.inputValue(), 'Me too');
-    // Why, it shows as well.
+    // The second window also shows the turn that is the reason.
     await second.chat.getByText('Once more').waitFor();
     await second.chat.getByText('Working in another window').waitFor();
     await provider.release();

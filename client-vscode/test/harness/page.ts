@@ -1,4 +1,4 @@
-/** The chat view in a bare browser page: the built bundle, a theme, and messages in the host's place. */
+/** Shows the built chat view in a plain browser page, with a theme, and sends it messages like the host. */
 
 import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -24,7 +24,7 @@ declare global {
   }
 }
 
-/** Serves the client's folder on loopback. */
+/** Serves the client's folder on the loopback interface. */
 export async function serve(): Promise<{ url: string; close(): void }> {
   const server: Server = createServer((request, response) => {
     const file = path.join(CLIENT, decodeURIComponent(new URL(request.url ?? '/', 'http://x').pathname));
@@ -48,7 +48,7 @@ export async function show(page: Page, url: string, theme: Theme, messages: read
   await say(page, messages);
 }
 
-/** The page in another theme. */
+/** Changes the theme of the page. */
 export async function dress(page: Page, theme: Theme): Promise<void> {
   await page.evaluate((name) => {
     const kind =
@@ -66,7 +66,7 @@ export async function dress(page: Page, theme: Theme): Promise<void> {
   }, theme);
 }
 
-/** Says these things in the host's place, and waits until each was heard and painted. */
+/** Sends messages like the host, and waits until each one is rendered. */
 export async function say(page: Page, messages: readonly ToView[]): Promise<void> {
   await page.evaluate(async (list) => {
     await new Promise<void>((done) => {
@@ -85,7 +85,7 @@ export async function say(page: Page, messages: readonly ToView[]): Promise<void
   }, messages);
 }
 
-/** What the view has sent, once it has painted what goes with it. */
+/** The messages that the view has sent, after the next frame. */
 export async function posted<T extends FromView['type']>(
   page: Page,
   type: T,

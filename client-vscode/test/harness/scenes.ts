@@ -1,4 +1,4 @@
-/** Messages that bring the view into each state worth looking at. */
+/** Messages that put the view into the states that are tested and shown in screenshots. */
 
 import type {
   ApprovalRequest,
@@ -14,7 +14,14 @@ import { EMPTY_DRAFT, type ToView } from '../../webview/messages.ts';
 
 const FOLDER = 'file:///home/ada/shop';
 const LONG_PATH = `${FOLDER}/src/a/very/long/path/that/has/to/give/way/somewhere/in/the/middle/token.test.ts`;
-const USAGE = { inputTokens: 15_200, outputTokens: 2_900, cachedTokens: 9_000, requests: 4, toolCalls: 9, cost: 0.21 };
+export const USAGE = {
+  inputTokens: 15_200,
+  outputTokens: 2_900,
+  cachedTokens: 9_000,
+  requests: 4,
+  toolCalls: 9,
+  cost: 0.21,
+};
 export const AT = Date.parse('2026-11-16T10:00:00Z');
 
 export const SESSION: Session = {
@@ -40,7 +47,7 @@ export function call(
   return { id, name: 'run_command', title, category, status, args: {}, locations: [], recovered: false, ...more };
 }
 
-/** Updates of one session, numbered. */
+/** Updates of one session with consecutive sequence numbers. */
 export function updates(list: readonly Update[], from = 1, turnId = 't1'): ToView {
   const numbered = list.map((update, index): UpdateParams => ({ sessionId: 's1', turnId, seq: from + index, update }));
   return { type: 'updates', updates: numbered, at: AT };
@@ -60,6 +67,9 @@ export function loaded(
   };
   return { type: 'loaded', page, queue: [], draft: EMPTY_DRAFT, at: AT };
 }
+
+/** The context usage that the host sends for the session. */
+const CONTEXT: ToView = { type: 'context', context: { used: 62_000, window: 200_000 } };
 
 export const START: readonly ToView[] = [
   { type: 'hello', words: {}, mac: false, trusted: true },
@@ -316,7 +326,7 @@ const FAILED: readonly Update[] = [
   },
 ];
 
-/** No space to break at, in every place that shows what somebody else wrote. */
+/** Long words without spaces in every place that shows foreign text. */
 const WORD = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft'.repeat(4);
 const LONG_URI = `${FOLDER}/${WORD}/${WORD}.ts`;
 const LONG_CALL = call('w9', `Run ${WORD}`, 'execute', 'awaiting_approval');
@@ -358,7 +368,6 @@ const HOSTILE: readonly ToView[] = [
       reason: WORD,
       preview: { kind: 'command', command: `echo ${WORD}`, cwd: `/${WORD}`, parsed: [WORD, WORD] },
     },
-    at: AT,
   },
   { type: 'ask', ask: { id: 'k1', sessionId: 's1', question: WORD, options: [WORD, 'no'] } },
   {
@@ -401,6 +410,7 @@ export const SCENES: Record<string, readonly ToView[]> = {
     ...START,
     loaded(),
     updates(STATUSES),
+    CONTEXT,
     {
       type: 'queue',
       sessionId: 's1',
@@ -419,7 +429,7 @@ export const SCENES: Record<string, readonly ToView[]> = {
     ...START,
     loaded(),
     updates([PROMPT, ...READS, { kind: 'tool_call', call: EDIT_CALL }]),
-    { type: 'approval', request: EDIT_APPROVAL, at: AT },
+    { type: 'approval', request: EDIT_APPROVAL },
   ],
   command: [
     ...START,
@@ -430,14 +440,15 @@ export const SCENES: Record<string, readonly ToView[]> = {
       { kind: 'tool_call', call: COMMAND_APPROVAL.call },
       { kind: 'tool_call', call: EDIT_CALL },
     ]),
-    { type: 'approval', request: COMMAND_APPROVAL, at: AT },
-    { type: 'approval', request: EDIT_APPROVAL, at: AT },
+    { type: 'approval', request: COMMAND_APPROVAL },
+    { type: 'approval', request: EDIT_APPROVAL },
   ],
-  done: [...START, loaded(), updates(DONE)],
+  done: [...START, loaded(), updates(DONE), CONTEXT],
   undone: [
     ...START,
     loaded(),
     updates(DONE),
+    CONTEXT,
     {
       type: 'undone',
       turnId: 't1',
@@ -498,16 +509,15 @@ export const SCENES: Record<string, readonly ToView[]> = {
       { kind: 'agent_message_chunk', itemId: 'm0', text: ANSWER },
       { kind: 'tool_call', call: { ...COMMAND_APPROVAL.call, id: 'c10' } },
     ]),
-    { type: 'approval', request: COMMAND_APPROVAL, at: AT },
+    { type: 'approval', request: COMMAND_APPROVAL },
     {
       type: 'approval',
       request: { ...COMMAND_APPROVAL, approvalId: 'a3', call: { ...COMMAND_APPROVAL.call, id: 'c10' } },
-      at: AT,
     },
   ],
   hostile: HOSTILE,
   rtl: [...START, loaded(), updates(RIGHT_TO_LEFT)],
-  /** two kinds, so that they cannot be one group, and more between them than fits */
+  /** two approvals of different kinds, which are not grouped, with more text between them than fits */
   waiting: [
     ...START,
     loaded(),
@@ -517,8 +527,8 @@ export const SCENES: Record<string, readonly ToView[]> = {
       { kind: 'agent_message_chunk', itemId: 'm0', text: `${ANSWER}\n\n${ANSWER}` },
       { kind: 'tool_call', call: EDIT_CALL },
     ]),
-    { type: 'approval', request: COMMAND_APPROVAL, at: AT },
-    { type: 'approval', request: EDIT_APPROVAL, at: AT },
+    { type: 'approval', request: COMMAND_APPROVAL },
+    { type: 'approval', request: EDIT_APPROVAL },
   ],
   stopped: [
     ...START,

@@ -1,4 +1,4 @@
-/** Pictures of every scene: `node test/harness/shots.ts [scene…]`, into .e2e/shots/harness. */
+/** Takes screenshots of every scene: `node test/harness/shots.ts [scene…]` writes them to .e2e/shots/harness. */
 
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -14,7 +14,7 @@ const out = path.join(SHOTS, 'harness');
 await mkdir(out, { recursive: true });
 const server = await serve();
 const browser = await openBrowser();
-// The scenes' own moment: whatever counts the time shows the same in every picture.
+// A fixed clock, so that durations are the same in every screenshot.
 await browser.page.clock.setFixedTime(AT + 12_000);
 for (const [name, messages] of Object.entries(SCENES)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;

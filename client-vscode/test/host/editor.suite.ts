@@ -3,7 +3,7 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as vscode from 'vscode';
-import { diagnostics, open, rangeOf, save, workspaceEdit } from '../../src/editor.ts';
+import { diagnostics, open, rangeOf, save, workspaceEdit } from '../../src/editor/editorRequests.ts';
 import { suite } from './suites.ts';
 
 async function file(text: string | Uint8Array, name = 'a.txt'): Promise<vscode.Uri> {
@@ -20,7 +20,7 @@ async function insert(uri: vscode.Uri, text: string): Promise<void> {
 
 suite(() => {
   describe('editor/open', () => {
-    it('holds a document without a tab and without the focus', async () => {
+    it('opens a document without a tab and without moving the focus', async () => {
       const uri = await file('one\n');
       const before = vscode.window.tabGroups.all.flatMap((group) => group.tabs).length;
       const { opened, failed } = await open([uri.toString()]);
@@ -30,7 +30,7 @@ suite(() => {
       assert.equal(vscode.window.tabGroups.all.flatMap((group) => group.tabs).length, before);
     });
 
-    it('says why a document cannot be held', async () => {
+    it('reports why a document cannot be opened', async () => {
       const { opened, failed } = await open(['file:///no/such/file']);
       assert.deepEqual(opened, []);
       assert.equal(failed?.length, 1);
@@ -38,7 +38,7 @@ suite(() => {
   });
 
   describe('editor/save', () => {
-    it('saves a hidden document, so that text and disk are equal', async () => {
+    it('saves a hidden document so that the file equals the text', async () => {
       const uri = await file('one\n');
       await open([uri.toString()]);
       await insert(uri, 'zero\n');
@@ -47,12 +47,12 @@ suite(() => {
       assert.equal(await readFile(uri.fsPath, 'utf8'), 'zero\none\n');
     });
 
-    it('a byte order mark is no difference', async () => {
+    it('ignores a byte order mark', async () => {
       const uri = await file('\ufeffone\n');
       assert.deepEqual((await save([uri.toString()])).saved, [uri.toString()]);
     });
 
-    it('a clean document whose file moved on is not called saved', async () => {
+    it('does not report a clean document as saved if its file has changed', async () => {
       const uri = await file('one\n');
       const document = await vscode.workspace.openTextDocument(uri);
       await insert(uri, 'mine\n');
@@ -65,7 +65,7 @@ suite(() => {
   });
 
   describe('editor/diagnostics', () => {
-    it('has LSP’s severities, which count from one', async () => {
+    it('uses LSP severities, which start at one', async () => {
       const uri = await file('x\n');
       const collection = vscode.languages.createDiagnosticCollection('test');
       const range = new vscode.Range(0, 0, 0, 1);
@@ -80,7 +80,7 @@ suite(() => {
       collection.dispose();
     });
 
-    it('waits for what the language servers say about a version, but not for ever', async () => {
+    it('waits for diagnostics of a version, but not forever', async () => {
       const uri = await file('x\n');
       const { documents } = await diagnostics({ uri: uri.toString(), waitForVersion: 99, timeoutMs: 100 });
       assert.deepEqual(documents[0]?.diagnostics, []);
@@ -88,7 +88,7 @@ suite(() => {
   });
 
   describe('workspace edits', () => {
-    it('are handed over as text changes', () => {
+    it('are converted to text changes', () => {
       const edit = new vscode.WorkspaceEdit();
       const uri = vscode.Uri.file('/a');
       edit.replace(uri, new vscode.Range(0, 0, 0, 1), 'b');

@@ -18,12 +18,12 @@ const extension = () => {
 
 suite(() => {
   describe('the extension', () => {
-    it('comes up by itself', async () => {
+    it('activates on startup', async () => {
       await extension().activate();
       assert.ok(extension().isActive);
     });
 
-    it('has every command that it promises', async () => {
+    it('registers every declared command', async () => {
       await extension().activate();
       const there = new Set(await vscode.commands.getCommands(true));
       const { contributes } = extension().packageJSON as Manifest;
@@ -33,7 +33,7 @@ suite(() => {
       );
     });
 
-    it('lets no workspace set an endpoint, a key, a rule, a mode or a command', () => {
+    it('declares the endpoint, key, rules, mode and command as machine settings', () => {
       const { contributes } = extension().packageJSON as Manifest;
       const settings = Object.assign({}, ...contributes.configuration.map(({ properties }) => properties)) as Record<
         string,
@@ -56,7 +56,7 @@ suite(() => {
       }
     });
 
-    it('refuses an endpoint, a rule, a mode or a command that a workspace wants to set', async () => {
+    it('rejects workspace values for the endpoint, rules, mode and command', async () => {
       const configuration = vscode.workspace.getConfiguration('pilotfish');
       const wishes: Record<string, unknown> = {
         baseUrl: 'http://evil.example',
@@ -73,13 +73,13 @@ suite(() => {
       }
     });
 
-    it('takes nothing of what a workspace wrote by hand', async () => {
+    it('ignores such values in a workspace settings file', async () => {
       const [folder] = vscode.workspace.workspaceFolders ?? [];
       assert.ok(folder);
       const file = vscode.Uri.joinPath(folder.uri, '.vscode/settings.json');
       const text = JSON.stringify({ 'pilotfish.baseUrl': 'http://evil.example', 'pilotfish.mode': 'auto' });
       await vscode.workspace.fs.writeFile(file, Buffer.from(text));
-      // The editor has read it when a setting that a workspace may have arrives.
+      // VS Code has read the file when a setting that a workspace may change has its value.
       const heard = new Promise<void>((done) => {
         const subscription = vscode.workspace.onDidChangeConfiguration(() => {
           if (!vscode.workspace.getConfiguration('editor').get('rulers')?.toString()) return;
@@ -95,7 +95,7 @@ suite(() => {
       await vscode.workspace.fs.delete(vscode.Uri.joinPath(folder.uri, '.vscode'), { recursive: true });
     });
 
-    it('declares what it does without trust, and that it needs real files', () => {
+    it('declares limited support for untrusted and none for virtual workspaces', () => {
       const { capabilities } = extension().packageJSON as {
         capabilities: { untrustedWorkspaces: { supported: string }; virtualWorkspaces: { supported: boolean } };
       };
@@ -103,7 +103,7 @@ suite(() => {
       assert.equal(capabilities.virtualWorkspaces.supported, false);
     });
 
-    it('describes every setting in words', () => {
+    it('describes every setting', () => {
       const { contributes } = extension().packageJSON as Manifest;
       for (const { properties } of contributes.configuration) {
         for (const [name, setting] of Object.entries(properties)) {
@@ -112,13 +112,13 @@ suite(() => {
       }
     });
 
-    it('serves what a diff shows, and keeps what is written beside a question', async () => {
+    it('provides the documents of diffs', async () => {
       const uri = vscode.Uri.from({ scheme: 'pilotfish-shown', path: '/nothing', query: '0' });
       assert.equal((await vscode.workspace.openTextDocument(uri)).getText(), '');
       assert.equal(vscode.workspace.fs.isWritableFileSystem('pilotfish-proposal'), true);
     });
 
-    it('runs its commands while nothing is open', async () => {
+    it('runs its commands without an open editor', async () => {
       await vscode.commands.executeCommand('pilotfish.newSession');
       await vscode.commands.executeCommand('pilotfish.sessions.refresh');
     });

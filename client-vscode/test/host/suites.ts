@@ -1,4 +1,4 @@
-/** Suites are defined when mocha is there, not when their module is loaded. */
+/** Collects suites, which are defined when mocha has started and not when their module is loaded. */
 export function suite(define: () => void): void {
   const holder = globalThis as unknown as { suites?: (() => void)[] };
   holder.suites = [...(holder.suites ?? []), define];

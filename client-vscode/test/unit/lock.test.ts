@@ -14,17 +14,17 @@ interface Locked {
 const text = readFileSync(path.resolve(import.meta.dirname, '../../package-lock.json'), 'utf8');
 const { packages } = JSON.parse(text) as { packages: Record<string, Locked> };
 
-/** Whether npm would ever install it on Linux with glibc, where the extension is built and its tests are run. */
+/** Whether npm installs the package on Linux with glibc, where the extension is built and tested. */
 function isForHere({ os = ['linux'], cpu = ['x64'], libc = ['glibc'] }: Locked): boolean {
   return os.includes('linux') && cpu.includes('x64') && libc.includes('glibc');
 }
 
-it('what is installed where the extension is built is what was locked, to the byte', () => {
+it('every package that the build installs has a checksum in the lock file', () => {
   const unsealed = Object.entries(packages).filter(([place, { integrity }]) => place !== '' && !integrity);
   expect(unsealed.filter(([, locked]) => isForHere(locked) || !locked.optional).map(([place]) => place)).toEqual([]);
 });
 
-it('the lock names the optional packages of every platform, without which `npm ci` refuses it', () => {
+it('the lock file lists the optional packages of every platform, which `npm ci` requires', () => {
   const missing = Object.entries(packages).flatMap(([place, { optionalDependencies = {} }]) =>
     Object.keys(optionalDependencies).filter(
       (name) => !packages[`node_modules/${name}`] && !packages[`${place}/node_modules/${name}`],

@@ -1,4 +1,4 @@
-/** Records what the real server says in a few turns: `npm run record`, into test/unit/recorded. */
+/** Records the messages of the real server for a few turns: `npm run record` writes them to test/unit/recorded. */
 
 import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -14,7 +14,7 @@ import { AUTH } from '../e2e/support/world.ts';
 interface Recording {
   prompts: string[];
   replies: Reply[];
-  /** what the user answers, in order */
+  /** the user's answers to approvals, in order */
   answers: { optionId: string; feedback?: string }[];
 }
 

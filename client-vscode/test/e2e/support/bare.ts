@@ -1,13 +1,13 @@
-/** The chat view in a bare page of the same browser: what needs no VS Code. */
+/** Opens the chat view in a plain browser page, for tests that do not need VS Code. */
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { fromPage } from '../../../src/door.ts';
+import { parseViewMessage } from '../../../src/chat/viewMessages.ts';
 import type { Update } from '../../../src/protocol.gen.ts';
 import type { ToView } from '../../../webview/messages.ts';
 import { serve, show, type Theme } from '../../harness/page.ts';
-import { AT, EDIT_APPROVAL, EDIT_CALL, loaded, START, updates } from '../../harness/scenes.ts';
+import { EDIT_APPROVAL, EDIT_CALL, loaded, START, updates } from '../../harness/scenes.ts';
 import { type Browser, openBrowser } from './browser.ts';
 
 export const USAGE = { inputTokens: 10, outputTokens: 10, cachedTokens: 0, requests: 1, toolCalls: 0 };
@@ -18,7 +18,7 @@ export const OPEN: readonly ToView[] = [...START, loaded()];
 export const WAITING: readonly ToView[] = [
   ...OPEN,
   updates([STARTED, { kind: 'tool_call', call: EDIT_CALL }]),
-  { type: 'approval', request: EDIT_APPROVAL, at: AT },
+  { type: 'approval', request: EDIT_APPROVAL },
 ];
 /** More than one screen of prose. */
 export const LONG = 'A paragraph of some length, so that it fills a line or two of the side bar.\n\n'.repeat(40);
@@ -30,13 +30,13 @@ export interface Bare {
   readonly browser: Browser;
   open(messages: readonly ToView[], theme?: Theme): Promise<void>;
   prompt(): Locator;
-  /** a card that has been there long enough to be answered */
+  /** a card that accepts input */
   card(): Promise<Locator>;
   scrollTop(): Promise<number>;
   fromEnd(): Promise<number>;
-  /** wheels and keys scroll smoothly: until the transcript has come to rest */
+  /** waits until smooth scrolling of the transcript has ended */
   rest(): Promise<void>;
-  /** turns the wheel over the transcript, and waits until it has moved */
+  /** scrolls the transcript with the wheel and waits until it has moved */
   wheel(by: number): Promise<void>;
 }
 
@@ -53,11 +53,11 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
       server?.close();
     });
     beforeEach(() => browser.page.setViewportSize({ width: 400, height: 760 }));
-    /** The host takes every message that the view sends. */
+    /** Checks that the host accepts every message that the view has sent. */
     const taken = async () => {
-      const said = await browser.page.evaluate(() => window.posted ?? []);
+      const posted = await browser.page.evaluate(() => window.posted ?? []);
       assert.deepEqual(
-        said.filter((message) => fromPage(message) === undefined),
+        posted.filter((message) => parseViewMessage(message) === undefined),
         [],
       );
     };
@@ -85,7 +85,7 @@ export function bareView(name: string, tell: (bare: Bare) => void): void {
       },
       prompt: () => browser.page.locator('#prompt'),
       card: async () => {
-        const card = browser.page.locator('.card.approval[data-hears]').first();
+        const card = browser.page.locator('.card.approval[data-accepts-input]').first();
         await card.waitFor();
         return card;
       },

@@ -1,4 +1,4 @@
-/** The workbench as a person sees it: pages, the chat's frame, toasts, commands, pictures. */
+/** Drives the VS Code workbench in a browser: the chat's frame, notifications, commands and screenshots. */
 
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ export async function openBrowser(viewport = { width: 1280, height: 800 }): Prom
   };
 }
 
-/** Every notification and every text of our status item that was ever shown in this window, in order. */
+/** Every notification and every text of the status bar item that this window has shown, in order. */
 interface Seen {
   toasts: string[];
   statuses: string[];
@@ -56,7 +56,7 @@ declare global {
   }
 }
 
-/** Runs in the page before anything else of it. */
+/** Runs in the page before any other script. */
 function record(): void {
   const seen: Seen = { toasts: [], statuses: [] };
   window.seen = seen;
@@ -105,23 +105,23 @@ export class Workbench {
     return this.chat.locator('#prompt');
   }
 
-  /** The first card, once it has been there long enough to be answered. */
+  /** The first card that accepts input. */
   get card(): Locator {
-    return this.chat.locator('.card.approval[data-hears]').first();
+    return this.chat.locator('.card.approval[data-accepts-input]').first();
   }
 
   button(name: string): Locator {
     return this.chat.getByRole('button', { name, exact: true });
   }
 
-  /** Writes a prompt and sends it. */
+  /** Types a prompt and sends it. */
   async ask(text: string): Promise<void> {
     await this.prompt.fill(text);
     await this.chat.locator('.main-button:not([disabled])').waitFor();
     await this.prompt.press('Enter');
   }
 
-  /** Until so many turns of the session have ended. */
+  /** Waits until this number of turns of the session has ended. */
   async ended(turns: number): Promise<void> {
     await this.chat
       .locator('.turn-end')
@@ -134,7 +134,7 @@ export class Workbench {
     await this.prompt.waitFor();
   }
 
-  /** The whole side bar away. */
+  /** Hides the side bar. */
   async hideChat(): Promise<void> {
     await this.page.keyboard.press('Control+Alt+B');
     await this.page.locator('.part.auxiliarybar').waitFor({ state: 'hidden' });
@@ -148,7 +148,7 @@ export class Workbench {
     return this.toasts.filter({ hasText: text });
   }
 
-  /** A notification that has come to rest. */
+  /** Waits for a notification whose animation has ended. */
   async restingToast(text: string | RegExp): Promise<Locator> {
     const toast = this.page.locator('.notification-toast.notification-fade-in-done').filter({ hasText: text });
     await toast.waitFor({ timeout: 60_000 });
@@ -167,12 +167,12 @@ export class Workbench {
     return this.page.locator('.statusbar-item[id^="pilotfish"]').first();
   }
 
-  /** The status item says it. */
+  /** Waits until the status bar item shows the text. */
   async status(text: string): Promise<void> {
     await this.statusItem.filter({ hasText: text }).waitFor({ timeout: 60_000 });
   }
 
-  /** The number on the chat's container. */
+  /** The badge of the chat's view container. */
   get badge(): Locator {
     return this.page.locator('.part.auxiliarybar .badge-content');
   }
@@ -181,7 +181,7 @@ export class Workbench {
     return this.page.locator('.codelens-decoration a');
   }
 
-  /** A line of the editor in view. */
+  /** A line of the active editor. */
   line(text: string): Locator {
     return this.page.locator('.monaco-editor .view-line', { hasText: text }).first();
   }
@@ -198,7 +198,7 @@ export class Workbench {
     await this.page.locator('.quick-input-list .monaco-list-row', { hasText: text }).first().click();
   }
 
-  /** From the palette; its list may be older than an extension that has just come up. */
+  /** Runs a command from the palette. Retries, because the palette may not list a new extension's commands yet. */
   async command(name: string): Promise<void> {
     const row = this.page.locator('.quick-input-list .monaco-list-row', { hasText: name }).first();
     for (let attempt = 0; ; attempt += 1) {

@@ -1,4 +1,4 @@
-/** The scripted provider of the Python tests, as a child process. */
+/** Runs the scripted provider of the Python tests as a child process. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
@@ -24,16 +24,16 @@ export interface Reply {
 export interface Provider {
   url: string;
   script(...replies: Reply[]): Promise<void>;
-  /** what the model was sent, as JSON text, newest last */
+  /** the requests to the model as JSON text, newest last */
   requests(): Promise<string[]>;
-  /** replies wait at their gates from now on … */
+  /** holds replies back from now on */
   hold(): Promise<void>;
-  /** … until now */
+  /** releases the replies */
   release(): Promise<void>;
   stop(): void;
 }
 
-/** The same reply, which comes only when the provider is told to release it. */
+/** The same reply, held back until the provider releases it. */
 export function held(reply: Reply): Reply {
   const { calls = [], text, ...rest } = reply;
   const words = text === undefined ? [] : [{ text: Array.isArray(text) ? text.join('') : text }];

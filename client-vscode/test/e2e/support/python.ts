@@ -1,4 +1,4 @@
-/** A Python that only knows how to make an environment and install a wheel, or how to fail at it. */
+/** A fake Python that can only create an environment and install a wheel, or fail at it. */
 
 import { chmod, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,15 +6,15 @@ import path from 'node:path';
 export interface Python {
   version: string;
   name?: string;
-  /** what making an environment fails with */
+  /** the error when an environment is created */
   venv?: string;
-  /** what installing fails with */
+  /** the error when the wheel is installed */
   fails?: string;
-  /** the program that stands behind the installed `pilotfish` */
+  /** the program that the installed `pilotfish` runs */
   server?: string;
 }
 
-/** Into a folder of the PATH. Its environments hold a copy of it, and the file `asked` with what pip was told. */
+/** Writes the fake Python into a folder of the PATH. Its environments contain a copy of it, and the file `asked` with pip's arguments. */
 export async function writePython(folder: string, python: Python): Promise<void> {
   const { version, name = 'python3', venv, fails, server = '/bin/true' } = python;
   const say = (words: string) => `echo '${words}' >&2; exit 1`;

@@ -1,4 +1,4 @@
-/** Tests that build on each other: the first that fails leaves a picture, and the rest are skipped. */
+/** Tests that depend on each other: the first failure takes a screenshot, and the remaining steps are skipped. */
 
 import { after, before, describe, test } from 'node:test';
 import { Workbench } from './browser.ts';

@@ -1,4 +1,4 @@
-/** A real VS Code for a test: code-server on a free port, with its own user data, extensions and environment. */
+/** Starts a real VS Code for a test: code-server on a free port, with its own user data, extensions and environment. */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createWriteStream, existsSync } from 'node:fs';
@@ -18,7 +18,7 @@ export interface Options {
   settings?: Record<string, unknown>;
   env?: Record<string, string>;
   vsix?: string;
-  /** mocha in the extension host needs it; it hides notifications */
+  /** needed by mocha in the extension host; hides notifications */
   smokeTestDriver?: boolean;
   trust?: boolean;
 }
@@ -52,9 +52,9 @@ export async function startVscode(options: Options = {}): Promise<Vscode> {
   const home = await mkdtemp(path.join(tmpdir(), 'pilotfish-e2e-'));
   const user = path.join(home, 'user');
   await writeFile(path.join(home, 'config.yaml'), '');
-  // VS Code takes its environment from a login shell.
+  // VS Code reads its environment from a login shell.
   if (options.env?.PATH) await writeFile(path.join(home, '.profile'), `export PATH='${options.env.PATH}'\n`);
-  // Settings of the machine's own are read from the remote's file, once VS Code has written to the user's.
+  // VS Code reads machine settings from the remote's file after it has written user settings.
   for (const place of ['User', 'Machine']) {
     await mkdir(path.join(user, place), { recursive: true });
     const settings = { ...QUIET_SETTINGS, ...options.settings };
@@ -120,11 +120,11 @@ export function endGroup(child: ChildProcess): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // it has ended by itself
+    // the process has already ended
   }
 }
 
-/** Only what a fresh machine would have: no keys, no proxies meant for this process, no editor's variables. */
+/** The environment of a fresh machine: without API keys, proxies of this process and variables of an editor. */
 function clean(env: NodeJS.ProcessEnv): Record<string, string> {
   const dropped = /^(VSCODE_|ELECTRON_|PILOTFISH_|.*_API_KEY$|NODE_OPTIONS$|VITEST)/;
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** Everything one e2e file needs: a workspace, the scripted provider, VS Code with our extension, and a browser. */
+/** Sets up everything an e2e file needs: a workspace, the scripted provider, VS Code with the extension, and a browser. */
 
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -37,9 +37,9 @@ export interface World {
   vscode: Vscode;
   browser: Browser;
   workbench: Workbench;
-  /** the server's process is sent a signal: SIGKILL is a crash, SIGSTOP a server that hangs */
+  /** sends a signal to the server process: SIGKILL for a crash, SIGSTOP for a server that hangs */
   signalServer(signal: NodeJS.Signals): Promise<void>;
-  /** what the server keeps of the user's own settings, rules among them */
+  /** the server's files with user settings, including rules */
   config(): Promise<string>;
   read(name: string): Promise<string>;
   write(name: string, text: string): Promise<void>;
@@ -53,7 +53,7 @@ export interface WorldOptions {
   viewport?: { width: number; height: number };
 }
 
-/** Only to the servers that keep their sessions in this folder. */
+/** Sends the signal only to servers that store their sessions in this folder. */
 async function signalServers(storage: string, signal: NodeJS.Signals): Promise<void> {
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
     const [command, environment] = await Promise.all(
@@ -64,7 +64,7 @@ async function signalServers(storage: string, signal: NodeJS.Signals): Promise<v
   }
 }
 
-/** What the extension wrote into its log about its own page. */
+/** The lines about content security policy violations in the extension's log. */
 async function violations(logs: string): Promise<readonly string[]> {
   const names = await readdir(logs, { recursive: true }).catch(() => []);
   const texts = names

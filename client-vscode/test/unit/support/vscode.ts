@@ -1,4 +1,4 @@
-/** As much of VS Code's API as the host's plain logic touches. */
+/** A mock of the part of VS Code's API that the unit tests use. */
 
 export class EventEmitter<T> {
   private readonly listeners = new Set<(value: T) => void>();
@@ -14,15 +14,15 @@ export class EventEmitter<T> {
   }
 }
 
-export const said: string[] = [];
-/** what the next notification's buttons answer */
+export const shown: string[] = [];
+/** chooses the button of the next notification */
 export const pressed: { next: ((message: string, buttons: readonly string[]) => string | undefined) | undefined } = {
   next: undefined,
 };
 export const settings: Record<string, unknown> = {};
-/** what the next input box is given; undefined: it is closed */
+/** the input of the next input box; undefined closes it */
 export const input: { next: string | undefined } = { next: undefined };
-/** what was last offered, and what is picked of it */
+/** the items of the last quick pick, and the function that picks one */
 export const picked: {
   offered: readonly { label: string; description?: string }[];
   next: ((items: readonly { label: string }[]) => { label: string } | undefined) | undefined;
@@ -34,13 +34,13 @@ export const l10n = {
 };
 
 export const window = {
-  setStatusBarMessage: (text: string) => void said.push(text),
+  setStatusBarMessage: (text: string) => void shown.push(text),
   showInformationMessage: async (message: string, ...buttons: string[]) => {
-    said.push(message);
+    shown.push(message);
     return pressed.next?.(message, buttons);
   },
   showWarningMessage: async (message: string, ...buttons: string[]) => {
-    said.push(message);
+    shown.push(message);
     return pressed.next?.(message, buttons);
   },
   showInputBox: async () => input.next,
@@ -55,7 +55,7 @@ export const commands = {
   executeCommand: async (command: string) => void ran.push(command),
 };
 
-/** files by their path: their size, and what stands in them */
+/** the size and content of files, by path */
 export const disk: Record<string, { size: number; text: string } | 'folder'> = {};
 const FOUND = { file: 1, folder: 2 };
 export const FileType = { File: FOUND.file, Directory: FOUND.folder };
@@ -84,7 +84,7 @@ export const workspace = {
 export const ConfigurationTarget = { Global: 1 };
 export const QuickPickItemKind = { Separator: -1 };
 
-/** A log that keeps what went wrong. */
+/** A log that records errors and warnings. */
 export const logged: string[] = [];
 export const LOG = {
   error: (text: string) => void logged.push(text),

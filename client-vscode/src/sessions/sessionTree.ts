@@ -1,0 +1,182 @@
+/** The tree view with the sessions of this workspace. */
+
+import * as vscode from 'vscode';
+import { ago } from '../../webview/common/format.ts';
+import type { Approvals } from '../approvals/approvals.ts';
+import type { Drafts } from '../chat/drafts.ts';
+import { messageOf } from '../errors.ts';
+import type { Session } from '../protocol.gen.ts';
+import type { Connection } from '../server/connection.ts';
+
+export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
+const PAGE_SIZE = 100;
+const MAX_SEARCH_RESULTS = 50;
+const RELOAD_DELAY_MS = 100;
+
+type Group = 'waiting' | 'running' | 'today' | 'week' | 'earlier';
+type Node = { group: Group; sessions: readonly Session[] } | Session;
+
+export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
+  private sessions: readonly Session[] = [];
+  private timer: NodeJS.Timeout | undefined;
+  private readonly changed = new vscode.EventEmitter<undefined>();
+  private readonly loaded = new vscode.EventEmitter<readonly Session[]>();
+  readonly onDidChangeTreeData = this.changed.event;
+  readonly onDidLoad = this.loaded.event;
+  private readonly trees: vscode.TreeView<Node>[];
+  private readonly subscriptions: vscode.Disposable[];
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly approvals: Approvals,
+    private readonly drafts: Drafts,
+    private readonly log: vscode.LogOutputChannel,
+  ) {
+    this.trees = SESSIONS_VIEWS.map((id) =>
+      vscode.window.createTreeView(id, { treeDataProvider: this, showCollapseAll: false }),
+    );
+    this.subscriptions = [approvals.onDidChange(() => this.render()), ...this.trees];
+    connection.on('pilotfish/session/update', ({ update, sessionId }) => {
+      if (update.kind === 'session_info') this.upsert(update.session);
+      else if (update.kind === 'turn_started') this.setBusy(sessionId, true);
+      else if (update.kind === 'turn_ended') this.setBusy(sessionId, false);
+    });
+  }
+
+  get all(): readonly Session[] {
+    return this.sessions;
+  }
+
+  find(id: string): Session | undefined {
+    return this.sessions.find((session) => session.id === id);
+  }
+
+  /** Loads the list after a short delay; several calls cause one load. */
+  reloadSoon(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.load().catch((error) => this.log.warn(`sessions: ${messageOf(error)}`));
+    }, RELOAD_DELAY_MS);
+  }
+
+  async load(): Promise<void> {
+    if (!this.connection.connected) return;
+    const folder = workspaceFolder();
+    const { sessions } = await this.connection.request('pilotfish/session/list', {
+      limit: PAGE_SIZE,
+      ...(folder && { workspaceFolder: folder }),
+    });
+    this.sessions = sessions;
+    this.loaded.fire(sessions);
+    this.render();
+  }
+
+  /** Searches titles and messages on the server. */
+  async search(query: string): Promise<readonly Session[]> {
+    const folder = workspaceFolder();
+    const { sessions } = await this.connection.request('pilotfish/session/list', {
+      query,
+      limit: MAX_SEARCH_RESULTS,
+      ...(folder && { workspaceFolder: folder }),
+    });
+    return sessions;
+  }
+
+  /** Adds a session, or replaces it if it is already listed. */
+  upsert(session: Session): void {
+    const others = this.sessions.filter((one) => one.id !== session.id);
+    this.sessions = [session, ...others].sort((a, b) => b.updatedAt.localeCompare(a.updatedAt));
+    this.render();
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    for (const subscription of this.subscriptions) subscription.dispose();
+  }
+
+  getChildren(node?: Node): Node[] {
+    if (!node) return this.groups();
+    return 'group' in node ? [...node.sessions] : [];
+  }
+
+  getTreeItem(node: Node): vscode.TreeItem {
+    if ('group' in node) {
+      const item = new vscode.TreeItem(groupTitle(node.group), vscode.TreeItemCollapsibleState.Expanded);
+      item.id = `group.${node.group}`;
+      return item;
+    }
+    const waiting = this.pendingApprovals(node.id);
+    const item = new vscode.TreeItem(node.title || vscode.l10n.t('Untitled'));
+    item.id = node.id;
+    item.contextValue = 'session';
+    const detail = waiting > 0 ? approvalCount(waiting) : ago(node.updatedAt, Date.now());
+    item.description = this.drafts.has(node.id) ? `${detail} · ${vscode.l10n.t('draft')}` : detail;
+    item.tooltip = `${node.title}\n${new Date(node.updatedAt).toLocaleString()}\n${node.model}`;
+    item.iconPath = new vscode.ThemeIcon(waiting > 0 ? 'question' : node.busy ? 'loading~spin' : 'comment');
+    item.command = { command: 'pilotfish.sessions.open', title: vscode.l10n.t('Open'), arguments: [node] };
+    item.accessibilityInformation = { label: `${node.title}, ${item.description}` };
+    return item;
+  }
+
+  private groups(): Node[] {
+    const groups: Record<Group, Session[]> = { waiting: [], running: [], today: [], week: [], earlier: [] };
+    for (const session of this.sessions) groups[this.groupOf(session)].push(session);
+    return (Object.keys(groups) as Group[])
+      .filter((group) => groups[group].length > 0)
+      .map((group) => ({ group, sessions: groups[group] }));
+  }
+
+  private groupOf(session: Session): Group {
+    if (this.pendingApprovals(session.id) > 0) return 'waiting';
+    if (session.busy) return 'running';
+    const age = Date.now() - Date.parse(session.updatedAt);
+    const day = 24 * 3600 * 1000;
+    return age < day ? 'today' : age < 7 * day ? 'week' : 'earlier';
+  }
+
+  private pendingApprovals(sessionId: string): number {
+    return this.approvals.pending.filter((request) => request.sessionId === sessionId).length;
+  }
+
+  private setBusy(sessionId: string, busy: boolean): void {
+    if (!this.find(sessionId)) {
+      this.reloadSoon();
+      return;
+    }
+    const now = new Date().toISOString();
+    this.sessions = this.sessions.map((one) => (one.id === sessionId ? { ...one, busy, updatedAt: now } : one));
+    this.render();
+  }
+
+  /** Renders the tree again. */
+  render(): void {
+    const waiting = this.approvals.pending.length;
+    for (const tree of this.trees) tree.description = waiting > 0 ? vscode.l10n.t('{0} waiting', waiting) : '';
+    this.changed.fire(undefined);
+  }
+}
+
+export function workspaceFolder(): string | undefined {
+  return vscode.workspace.workspaceFolders?.[0]?.uri.toString();
+}
+
+function groupTitle(group: Group): string {
+  switch (group) {
+    case 'waiting':
+      return vscode.l10n.t('Waiting for you');
+    case 'running':
+      return vscode.l10n.t('Working');
+    case 'today':
+      return vscode.l10n.t('Today');
+    case 'week':
+      return vscode.l10n.t('This week');
+    case 'earlier':
+      return vscode.l10n.t('Earlier');
+    default:
+      return group satisfies never;
+  }
+}
+
+function approvalCount(n: number): string {
+  return n === 1 ? vscode.l10n.t('1 approval') : vscode.l10n.t('{0} approvals', n);
+}
