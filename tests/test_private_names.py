@@ -19,10 +19,6 @@ EXCEPTIONS = {
     ): "httpx2 has no parameter for the network backend of its pool, which checks addresses",
 }
 """(file, name) → why there is no public way"""
-NOT_YET = ("compiled.py", "engine/lean_run.py", "engine/lean_repair.py", "lsp/")
-"""what is being replaced on other branches: to be emptied when they are merged"""
-
-
 DOCUMENTED = frozenset({"_exit", "_replace", "_make", "_asdict", "_fields"})
 """public names of the standard library in spite of the underscore: of `os` and of named tuples"""
 
@@ -67,7 +63,7 @@ def _is_own(owner: ast.expr) -> bool:
 
 
 def files() -> list[Path]:
-    return sorted(path for path in SERVER.rglob("*.py") if not _name(path).startswith(NOT_YET))
+    return sorted(SERVER.rglob("*.py"))
 
 
 def _name(path: Path) -> str:
