@@ -7,7 +7,7 @@ MODULES := $(CLIENT)/node_modules/.package-lock.json
 FOREIGN := tests/e2e/node/node_modules/.package-lock.json
 NPM_INSTALL := npm ci --no-audit --no-fund --loglevel=error
 
-.PHONY: demo test lint types contracts test-python test-client e2e bench chaos generate vsix clean
+.PHONY: demo test lint types contracts test-python test-client e2e e2e-editors bench chaos generate vsix clean
 
 demo: $(READY)
 	$(BIN)/pilotfish demo
@@ -38,14 +38,19 @@ contracts: $(READY)
 	$(BIN)/lint-imports
 
 test-python: $(READY) $(FOREIGN)
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m 'not editors'
 
 test-client: $(MODULES)
 	cd $(CLIENT) && npm run --silent check && npm test --silent
 
 # The packaged extension in a real VS Code, driven by a browser. Installs Chromium with apt when it is missing.
-e2e: vsix
+e2e: vsix e2e-editors
 	cd $(CLIENT) && npm run --silent e2e
+
+# The clients in real editors on real screens. Installs Neovim from PyPI, Emacs and tmux with apt when they are missing.
+e2e-editors: $(READY)
+	tests/e2e/install_editors.sh
+	$(BIN)/pytest tests/e2e -m editors
 
 bench: $(READY)
 	$(BIN)/python -m tests.bench

@@ -18,6 +18,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'diff)
 (require 'project)
 (require 'seq)
 (require 'subr-x)
@@ -50,6 +51,20 @@
 
 (defface pilotfish-prompt '((t :inherit font-lock-keyword-face :weight bold)) "Headings of the user's prompts.")
 (defface pilotfish-note '((t :inherit shadow)) "Notes between the messages.")
+
+;;;; State
+
+(defvar pilotfish--session nil "The current session, as the wire has it.")
+(defvar pilotfish--seq 0 "The last update that was shown.")
+(defvar pilotfish--busy nil "Whether a turn runs.")
+(defvar pilotfish--loading nil
+  "While a session is loaded: its id, then the updates that came, newest first.")
+(defvar pilotfish--questions nil
+  "Alist of id to what waits for an answer, oldest first.")
+(defvar-local pilotfish--version nil
+  "The version of this buffer that the server has, or nil.")
+(defvar-local pilotfish--tick nil
+  "`buffer-chars-modified-tick' of that version.")
 
 ;;;; The connection
 
@@ -104,8 +119,11 @@ Buffers are synchronized first."
 (defun pilotfish--next-message ()
   "Take one message off the start of the current buffer, or return nil."
   (goto-char (point-min))
-  (when (re-search-forward "Content-Length: *\\([0-9]+\\)\\(?:.*\r\n\\)*?\r\n" nil t)
-    (let* ((size (string-to-number (match-string 1))) (start (point)) (end (+ start size)))
+  (when (search-forward "\r\n\r\n" nil t)
+    (let* ((start (point))
+           (end (progn (goto-char (point-min))
+                       (re-search-forward "^Content-Length: *\\([0-9]+\\)" start)
+                       (+ start (string-to-number (match-string 1))))))
       (when (<= end (point-max))
         (prog1 (json-parse-string (decode-coding-string (buffer-substring start end) 'utf-8)
                                   :object-type 'plist :null-object nil :false-object nil)
@@ -230,8 +248,6 @@ Buffers are synchronized first."
 
 ;;;; Documents
 
-(defvar-local pilotfish--version nil "The version of this buffer that the server has, or nil.")
-(defvar-local pilotfish--tick nil "`buffer-chars-modified-tick' of that version.")
 
 (defun pilotfish--uri (path)
   "PATH as a URI."
@@ -319,7 +335,7 @@ Buffers are synchronized first."
   (remove-hook 'kill-buffer-hook #'pilotfish--killed t))
 
 (defun pilotfish--each (uris function)
-  "Call FUNCTION on each of URIS; returns the results and the failures as two lists."
+  "Call FUNCTION on each of URIS; return the results and the failures."
   (let (done failed)
     (seq-do (lambda (uri)
               (condition-case problem (push (funcall function uri) done)
@@ -374,7 +390,8 @@ Buffers are synchronized first."
       `(:line ,(1- (line-number-at-pos)) :character ,(- (point) (line-beginning-position))))))
 
 (defun pilotfish--apply-edit (params)
-  "Answer workspace/applyEdit with PARAMS: edit exactly the versions the server saw, or nothing."
+  "Answer workspace/applyEdit with PARAMS.
+Exactly the versions the server saw are edited, or nothing is."
   (let* ((changes (plist-get (plist-get params :edit) :documentChanges))
          (stale (seq-find (lambda (change)
                             (let* ((document (plist-get change :textDocument))
@@ -452,10 +469,6 @@ Buffers are synchronized first."
 
 ;;;; The chat
 
-(defvar pilotfish--session nil "The current session, as the wire has it.")
-(defvar pilotfish--seq 0 "The last update that was shown.")
-(defvar pilotfish--busy nil "Whether a turn runs.")
-(defvar pilotfish--loading nil "Updates that came while the session is loaded, newest first; or nil.")
 (defvar-local pilotfish--input nil "Marker: where the prompt starts.")
 
 (defvar pilotfish-chat-mode-map
@@ -682,7 +695,8 @@ Buffers are synchronized first."
 
 ;;;###autoload
 (defun pilotfish (prompt)
-  "Send PROMPT to the agent, about the region where there is one; empty: only open the chat."
+  "Send PROMPT to the agent, about the region where there is one.
+An empty PROMPT only opens the chat."
   (interactive (list (read-string "Pilotfish (empty: the chat): ")))
   (let ((about (pilotfish--region-block)))
     (display-buffer (pilotfish--chat) '((display-buffer-reuse-window display-buffer-pop-up-window)))
@@ -716,7 +730,8 @@ Buffers are synchronized first."
   (pop-to-buffer (pilotfish--chat)))
 
 (defun pilotfish--choose (prompt choices callback)
-  "Read one of CHOICES, an alist, with PROMPT, and give its value to CALLBACK. Not inside the process filter."
+  "Read one of CHOICES, an alist, with PROMPT; CALLBACK gets its value.
+Reads from a timer: a process filter must not wait for the user."
   (run-at-time 0 nil (lambda ()
                        (let ((chosen (completing-read prompt (mapcar #'car choices) nil t)))
                          (funcall callback (cdr (assoc chosen choices)))))))
@@ -767,8 +782,6 @@ Buffers are synchronized first."
                                                                    (plist-get result :changes) ", "))))))
 
 ;;;; Questions
-
-(defvar pilotfish--questions nil "Alist of id to what waits for an answer, oldest first.")
 
 (defvar pilotfish-question-mode-map
   (let ((map (make-sparse-keymap)))
@@ -864,7 +877,8 @@ Buffers are synchronized first."
   '(("allow_once" . "a") ("allow_session" . "s") ("allow_always" . "A") ("reject" . "d") ("reject_always" . "D")))
 
 (defun pilotfish--ask-approval (request &optional wire-id)
-  "Ask whether the call of REQUEST may run; WIRE-ID is the server's request, where one is open."
+  "Ask whether the call of REQUEST may run.
+WIRE-ID is the server's request, where one is open."
   (let* ((id (plist-get request :approvalId))
          (send (lambda (answer)
                  (if wire-id (pilotfish--reply wire-id answer)
@@ -899,9 +913,6 @@ Buffers are synchronized first."
                               (seq-take (plist-get params :options) 9))
                     ("i" "Write an answer" ,(lambda () (funcall answered `(:answer ,(read-string "Answer: ")))))
                     ("x" "No answer" ,(lambda () (funcall answered '(:dismissed t)))))))))
-
-(defvar diff-command)
-(require 'diff)
 
 (provide 'pilotfish)
 ;;; pilotfish.el ends here

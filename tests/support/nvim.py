@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EDITORS = ROOT / ".e2e" / "editors"
 """where `make e2e-editors` installs what the system does not have"""
 BRIDGE = ROOT / "tests" / "e2e" / "nvim_bridge.lua"
-SECONDS = 60.0
+SECONDS = 45.0
 """until something is taken as not coming"""
 
 
@@ -50,12 +50,11 @@ class Screen:
     async def start(self, command: list[str], environ: Mapping[str, str], cwd: Path, size: tuple[int, int]) -> None:
         columns, lines = size
         where = ("-x", str(columns), "-y", str(lines), "-c", str(cwd))
-        variables = [word for name, value in environ.items() for word in ("-e", f"{name}={value}")]
-        await self.run("-f", "/dev/null", "new-session", "-d", *where, *variables, *command)
+        await self.run("-f", "/dev/null", "new-session", "-d", *where, *command, environ=environ)
 
-    async def run(self, *words: str) -> str:
+    async def run(self, *words: str, environ: Mapping[str, str] | None = None) -> str:
         process = await asyncio.create_subprocess_exec(
-            *self._tmux, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *self._tmux, *words, env=environ, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
         output, problem = await process.communicate()
         assert process.returncode == 0, problem.decode()
@@ -100,8 +99,10 @@ class Neovim(Screen):
         """What a piece of Lua returns."""
         reader, writer = self._streams or await self._connect()
         writer.write(json.dumps({"code": code, "args": args}).encode() + b"\n")
-        async with asyncio.timeout(SECONDS):
-            answer: dict[str, Any] = json.loads(await reader.readline())
+        try:
+            answer: dict[str, Any] = json.loads(await asyncio.wait_for(reader.readline(), SECONDS))
+        except TimeoutError:
+            raise AssertionError(f"Neovim does not answer:\n{await self.text()}") from None
         if "error" in answer:
             raise LuaError(answer["error"])
         return answer["result"]
