@@ -37,8 +37,10 @@ MARKS = """
 FLOATS = """
   local texts = {}
   for _, win in ipairs(vim.api.nvim_list_wins()) do
-    if vim.api.nvim_win_get_config(win).relative ~= '' then
-      table.insert(texts, table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, -1, false), '\\n'))
+    local config = vim.api.nvim_win_get_config(win)
+    if config.relative ~= '' then
+      local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 0, -1, false)
+      table.insert(texts, config.focusable and 1 or #texts + 1, table.concat(lines, '\\n'))
     end
   end
   return texts
