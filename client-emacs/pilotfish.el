@@ -539,12 +539,13 @@ Exactly the versions the server saw are edited, or nothing is."
 
 (defun pilotfish--item-bounds (id)
   "Start and end of the item ID in the transcript, or nil."
-  (let ((start (text-property-any (point-min) (pilotfish--transcript-end) 'pilotfish-item id)))
+  ;; Text properties are compared with `eq', so the value is a symbol.
+  (let ((start (text-property-any (point-min) (pilotfish--transcript-end) 'pilotfish-item (intern id))))
     (when start (cons start (next-single-property-change start 'pilotfish-item nil (pilotfish--transcript-end))))))
 
 (defun pilotfish--insert (text id)
   "Insert TEXT as part of the item ID."
-  (insert (propertize text 'pilotfish-item id 'read-only t 'front-sticky '(read-only) 'rear-nonsticky nil)))
+  (insert (propertize text 'pilotfish-item (intern id) 'read-only t 'front-sticky '(read-only) 'rear-nonsticky nil)))
 
 (defun pilotfish--put (id text)
   "Show TEXT as the item ID: in its place, or at the end."
