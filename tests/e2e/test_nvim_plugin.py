@@ -133,7 +133,7 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
         await editor.until(IDLE)
         shown = await editor.shows("It says what it should.", "✓ Edit greet.py", "✗ Run cat greet.py; exit 3")
         assert '+    return "Hello"' in shown
-        assert 'return "Hello"' in sent(world)  # the command saw the new text
+        assert "Hello" in json.dumps(world.provider.requests[-1].messages[-1])  # the command saw the new text
         assert await editor.lua(MARKS, str(path)) == 1
         await editor.lua("vim.cmd('wincmd t | undo')")
         assert await buffer(editor, path) == 'def greet():\n    return "Helo"'
@@ -166,13 +166,13 @@ async def test_a_question_takes_no_key_that_is_typed_in_a_file(world: World):
         await question(editor)
         await editor.keys("add a dash, said", " the user")
         assert await editor.until("return vim.api.nvim_get_current_line():match('user$')")
-        assert await editor.lua("return vim.api.nvim_get_current_line()") == "    add a dash, said the user"
+        assert await editor.lua("return vim.api.nvim_get_current_line()") == "add a dash, said the user"
         await editor.shows("a  Allow once")
         await editor.keys("Escape")
         await answer(editor, "a")
         await editor.until(IDLE)
         text = await buffer(editor, world.folder / "greet.py")
-        assert text == 'def greet():\n    return "Hello"\n    add a dash, said the user'
+        assert text == 'def greet():\n    return "Hello"\nadd a dash, said the user'
 
 
 async def test_a_long_command_is_shown_whole_and_the_reason_of_a_refusal_reaches_the_model(world: World):

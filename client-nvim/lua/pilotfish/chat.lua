@@ -361,7 +361,7 @@ function M.show_details()
     height = height,
     row = math.floor((vim.o.lines - height) / 2) - 1,
     col = math.floor((vim.o.columns - width) / 2),
-    title = ' ' .. item.call.title:gsub('%s+', ' ') .. ' ',
+    title = ' ' .. render.one_line(item.call.title) .. ' ',
     footer = ' q closes ',
   })
   vim.wo[win].wrap = true

@@ -2,6 +2,8 @@
 ---
 --- One question is shown at a time, the oldest first. A float takes the focus only when the user is in the chat and not
 --- typing, so that a keystroke meant for a file is never an answer; `:PilotfishApprove` goes to it from anywhere.
+local render = require('pilotfish.render')
+
 local M = {}
 
 local GRACE_MS = 400 -- keys are not answers this soon after a float took the focus by itself
@@ -91,7 +93,7 @@ local function draw(question, enter)
   local width = math.max(20, math.min(100, vim.o.columns - 4))
   local place = { width = width, height = 1, row = 0, col = math.floor((vim.o.columns - width) / 2) }
   local buf = scratch(question.lines, question.filetype)
-  local title = ' ' .. question.title:gsub('%s+', ' ') .. ' '
+  local title = ' ' .. render.one_line(question.title) .. ' '
   local win = float(buf, enter, vim.tbl_extend('force', place, { title = title, title_pos = 'left' }))
   local keys_win = float(scratch(key_lines), false, vim.tbl_extend('force', place, { focusable = false }))
   fit(win, keys_win)
@@ -124,7 +126,7 @@ function M.add(question)
     local free = question.focus or (M.in_chat() and vim.api.nvim_get_mode().mode == 'n')
     draw(queue[1], free)
     if not free then
-      vim.notify('Pilotfish asks: ' .. question.title .. ' (:PilotfishApprove goes there)', vim.log.levels.INFO)
+      vim.notify('Pilotfish asks: ' .. render.one_line(question.title):sub(1, 60) .. ' (:PilotfishApprove goes there)', vim.log.levels.INFO)
     end
   end
   M.on_change()

@@ -22,6 +22,9 @@ end
 
 local function split(text) return vim.split(text, '\r?\n') end
 
+--- A text on one line.
+function M.one_line(text) return (text:gsub('%s+', ' ')) end
+
 --- A fenced block whose fence is longer than any inside.
 function M.fence(text, language)
   local longest = 2
@@ -87,7 +90,7 @@ function M.quoted(text) return (text:gsub('\n', '\n> ')) end
 
 function render.tool_call(item)
   local call = item.call
-  local lines = { string.format('**%s %s**%s', M.STATUS[call.status] or '?', call.title, duration(call.durationMs)) }
+  local lines = { string.format('**%s %s**%s', M.STATUS[call.status] or '?', M.one_line(call.title), duration(call.durationMs)) }
   local approval = call.approval
   if call.status == 'denied' and approval then
     table.insert(lines, '> ' .. M.quoted('denied: ' .. (approval.feedback or approval.reason)))
@@ -160,10 +163,11 @@ function render.turn_end(item)
   return lines
 end
 
---- The lines of an item, with an empty line after them.
+--- The lines of an item, with an empty line after them. A line break inside a text of the server's starts a new one.
 ---@return string[]
 function M.item(item)
-  local lines = render[item.kind] and render[item.kind](item) or {}
+  local lines = {}
+  for _, line in ipairs(render[item.kind] and render[item.kind](item) or {}) do vim.list_extend(lines, split(line)) end
   if #lines > 0 then table.insert(lines, '') end
   return lines
 end
@@ -179,7 +183,7 @@ end
 --- Everything about a call, for the details window.
 function M.call_details(item)
   local call = item.call
-  local lines = { '# ' .. call.title, '', string.format('`%s` · %s%s', call.name, call.status, duration(call.durationMs)), '' }
+  local lines = { '# ' .. M.one_line(call.title), '', string.format('`%s` · %s%s', call.name, call.status, duration(call.durationMs)), '' }
   local approval = call.approval
   if approval then
     local by = string.format('%s by %s: %s', approval.decision == 'allow' and 'allowed' or 'denied', approval.by, approval.reason)
