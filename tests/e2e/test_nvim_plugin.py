@@ -294,7 +294,9 @@ async def test_a_session_goes_on_after_the_server_and_after_neovim_ended(world: 
         await editor.lua("vim.cmd.Pilotfish('#one# please')")
         await editor.until(IDLE)
         os.kill(server_of(world), signal.SIGKILL)
-        await editor.shows("The Pilotfish server ended")
+        await editor.shows("Press ENTER")  # Neovim's own message about it
+        await editor.keys("Enter")
+        await editor.shows("The Pilotfish server ended (signal 9)")
         await editor.lua("vim.cmd.Pilotfish('#two# please')")
         await editor.shows("The second answer.", "The first answer.")
         assert "The first answer." in sent(world)

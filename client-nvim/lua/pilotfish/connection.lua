@@ -18,7 +18,8 @@ function M.register(handlers)
   for method, handler in pairs(handlers) do registered[method] = handler end
 end
 
---- Called with the exit code when the server process has ended.
+--- Called when the server process has ended: with nil, or with what went wrong.
+---@type fun(problem: string?)
 M.on_exit = function(_) end
 
 ---@return vim.lsp.Client?
@@ -82,16 +83,17 @@ function M.start(trusted, callback)
         for _, call in ipairs(callbacks) do call(started) end
       end)
     end,
-    on_exit = vim.schedule_wrap(function(code)
+    on_exit = vim.schedule_wrap(function(code, signal)
       client_id, waiting = nil, {}
       vim.api.nvim_clear_autocmds({ group = group })
-      M.on_exit(code)
+      local problem = signal ~= 0 and ('signal ' .. signal) or code ~= 0 and ('code ' .. code) or nil
+      M.on_exit(problem)
     end),
   }
   client_id = NEW and vim.lsp.start(options, { attach = false }) or vim.lsp.start_client(options)
   if not client_id then
     waiting = {}
-    M.on_exit(-1)
+    M.on_exit('it cannot be started')
   end
 end
 

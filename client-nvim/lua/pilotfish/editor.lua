@@ -299,10 +299,10 @@ function M.rename(params)
   return answer and { edit = answer.result } or vim.empty_dict()
 end
 
---- The LSP diagnostics a client has in the lines of a range, as that client sent them.
-local function diagnostics_of(client, buf, range)
+--- The diagnostics in the lines of a range, as their language servers sent them.
+local function diagnostics_of(buf, range)
   local found = {}
-  for _, diagnostic in ipairs(vim.diagnostic.get(buf, { namespace = vim.lsp.diagnostic.get_namespace(client.id) })) do
+  for _, diagnostic in ipairs(vim.diagnostic.get(buf)) do
     local original = diagnostic.user_data and diagnostic.user_data.lsp
     local last = diagnostic.end_lnum or diagnostic.lnum
     if original and last >= range.start.line and diagnostic.lnum <= range['end'].line then
@@ -320,7 +320,7 @@ function M.code_actions(params)
     return {
       textDocument = { uri = params.uri },
       range = positions.convert(params.range, params.uri, connection.encoding(), client.offset_encoding),
-      context = { diagnostics = diagnostics_of(client, buf, params.range), only = params.only },
+      context = { diagnostics = diagnostics_of(buf, params.range), only = params.only },
     }
   end, buf)
   local actions = {}

@@ -115,6 +115,14 @@ local function draw(question, enter)
   })
 end
 
+--- Draws the keys anew: the number of questions that wait has changed.
+local function draw_keys()
+  local buf = vim.api.nvim_win_get_buf(shown.keys_win)
+  vim.bo[buf].modifiable = true
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, key_lines_of(shown.question))
+  vim.bo[buf].modifiable = false
+end
+
 --- Adds a question and shows it if none is shown.
 ---@param question pilotfish.Question
 function M.add(question)
@@ -122,11 +130,13 @@ function M.add(question)
     if known.id == question.id then return end
   end
   table.insert(queue, question)
-  if not shown then
+  if shown then
+    draw_keys()
+  else
     local free = question.focus or (M.in_chat() and vim.api.nvim_get_mode().mode == 'n')
     draw(queue[1], free)
     if not free then
-      vim.notify('Pilotfish asks: ' .. render.one_line(question.title):sub(1, 60) .. ' (:PilotfishApprove goes there)', vim.log.levels.INFO)
+      vim.notify('Pilotfish asks: ' .. vim.fn.strcharpart(render.one_line(question.title), 0, 30) .. ' (:PilotfishApprove goes there)', vim.log.levels.INFO)
     end
   end
   M.on_change()

@@ -91,12 +91,12 @@ local function connected(callback)
   trust.ask(folder, start)
 end
 
-connection.on_exit = function(code)
+connection.on_exit = function(problem)
   approvals.clear()
   loading, creating = nil, nil
   chat.transcript.phase, chat.transcript.queue = 'idle', {}
-  if code ~= 0 and not M.leaving then
-    fail({ message = string.format('The Pilotfish server ended (code %s).', code),
+  if problem and not M.leaving then
+    fail({ message = string.format('The Pilotfish server ended (%s).', problem),
       data = { remedy = 'The next prompt starts it again; :checkhealth pilotfish says more.' } })
   end
   chat.draw_bars()
@@ -224,12 +224,12 @@ function M.model(model)
   connected(function()
     connection.request('model/list', {}, function(error, result)
       if error then return connection.report(error) end
-      vim.ui.select(result.models, {
+      -- Those that are not available can still be named: `:PilotfishModel provider:name`.
+      local available = vim.tbl_filter(function(one) return one.available end, result.models)
+      vim.ui.select(available, {
         prompt = 'Model (now ' .. result.current .. ')',
         kind = 'pilotfish_model',
-        format_item = function(one)
-          return one.label .. '  ' .. one.id .. (one.available and '' or ('  not available: ' .. (one.reason or '')))
-        end,
+        format_item = function(one) return one.label .. '  ' .. one.id end,
       }, function(one)
         if one then configure({ model = one.id }) end
       end)
