@@ -9,6 +9,7 @@ local render = require('pilotfish.render')
 local M = {}
 
 local KEYS = { allow_once = 'a', allow_session = 's', allow_always = 'A', reject = 'd', reject_always = 'D' }
+local LABEL = 160 -- characters of a key's label
 local CANCELLED = vim.lsp.protocol.ErrorCodes.RequestCancelled
 
 --- approvalId → answers the request that is open on the wire
@@ -92,15 +93,23 @@ local function amend(request, done)
   })
 end
 
---- Shows a request as a question.
+--- Shows a request as a question. Every key stays on the screen: a label too long for that stands whole below the preview.
 ---@param request table
 function M.show(request)
+  local lines, filetype = M.preview_lines(request)
   local choices, reject = {}, nil
   for _, option in ipairs(request.options) do
     if option.id == 'reject' then reject = option end
+    local key, label = KEYS[option.id] or tostring(#choices + 1), label_of(option)
+    local short = render.one_line(label)
+    if vim.fn.strchars(short) > LABEL then
+      vim.list_extend(lines, { '', string.format('# %s  %s', key, vim.split(label, '\n')[1]) })
+      vim.list_extend(lines, vim.list_slice(vim.split(label, '\n'), 2))
+      short = vim.fn.strcharpart(short, 0, LABEL) .. ' … (whole below the preview)'
+    end
     table.insert(choices, {
-      key = KEYS[option.id] or tostring(#choices + 1),
-      label = label_of(option),
+      key = key,
+      label = short,
       run = function(done)
         send(request, { optionId = option.id })
         done()
@@ -123,7 +132,6 @@ function M.show(request)
   if request.amendable then
     table.insert(choices, { key = 'e', label = 'Change the arguments first', run = function(done) amend(request, done) end })
   end
-  local lines, filetype = M.preview_lines(request)
   question.add({
     id = request.approvalId,
     title = request.call.title,

@@ -111,7 +111,9 @@ local function draw(question, enter)
   vim.api.nvim_create_autocmd('WinClosed', {
     pattern = tostring(win),
     once = true,
-    callback = function() vim.schedule(close_windows) end,
+    callback = vim.schedule_wrap(function()
+      if shown and shown.win == win then close_windows() end
+    end),
   })
 end
 
