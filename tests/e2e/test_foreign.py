@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.support.client import environment
+from tests.support.nvim import program
 from tests.support.provider import Reply, call, say, serve
 from tests.support.served import Scripts
 
@@ -102,13 +103,9 @@ def from_readme(folder: Path, language: str, which: int) -> Path:
     return file
 
 
+@pytest.mark.editors
 async def test_emacs_runs_a_prompt_with_what_the_readme_says(tmp_path: Path):
-    emacs = shutil.which("emacs")
-    if emacs is None:
-        pytest.skip("emacs is not installed")
-    probe = [emacs, "--batch", "--eval", "(progn (package-initialize) (require 'eglot))"]
-    if subprocess.run(probe, capture_output=True, timeout=60).returncode:
-        pytest.skip("this emacs has no eglot")
+    emacs = program("emacs")
     folder, programs = tmp_path / "work", tmp_path / "bin"
     folder.mkdir()
     (folder / ".git").mkdir()
@@ -136,10 +133,9 @@ async def test_emacs_runs_a_prompt_with_what_the_readme_says(tmp_path: Path):
     assert (folder / "greeting.py").read_text() == "on disk\n"
 
 
+@pytest.mark.editors
 async def test_neovim_runs_a_prompt_on_a_selection_with_no_plugin(tmp_path: Path):
-    nvim = shutil.which("nvim")
-    if nvim is None:
-        pytest.skip("nvim is not installed")
+    nvim = program("nvim")
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "greeting.py").write_text("on disk\n")
