@@ -101,6 +101,14 @@ def test_hooks_that_reading_runs_count(tmp_path: Path, environ: dict[str, str]) 
     assert programs_in(tmp_path, environ) == ("the hook post-index-change",)
 
 
+def test_hooks_in_their_usual_place_count_from_below_too(tmp_path: Path, environ: dict[str, str]) -> None:
+    make(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".git/hooks").mkdir(exist_ok=True)
+    (tmp_path / ".git/hooks/reference-transaction").touch()
+    assert programs_in(tmp_path / "sub", environ) == ("the hook reference-transaction",)
+
+
 def test_submodules_count(tmp_path: Path, environ: dict[str, str]) -> None:
     make(tmp_path)
     inner = make(tmp_path / "deep/inner", "[core]\nfsmonitor = ./evil\n")

@@ -217,7 +217,7 @@ class _Case:
             if part.doubt is None:
                 continue
             rule = most_specific(rule for rule in own if command_covers(rule.pattern, part.words))
-            if rule is None or part.fed:
+            if rule is None or part.fed or commands.start_folder(study) or self.facts.elsewhere:
                 return None
             used.append(rule)
         return most_specific(used)

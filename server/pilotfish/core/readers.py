@@ -28,9 +28,10 @@ MORE = frozenset({
     "ack", "tokei", "cloc", "scc", "objdump", "nm", "readelf", "ldd", "size", "diffstat", "look", "join", "tsort",
     "factor", "numfmt", "fmt", "pr", "split", "shuf", "expr", "bc", "dc", "cal", "printenv", "lsof", "whereis", "eza",
     "exa", "fdfind", "sum", "colordiff", "delta", "icdiff", "xmllint", "plutil", "sqlite3", "tput", "getent", "mdfind",
+    "egrep", "fgrep", "strings", "xxd",
 })  # fmt: skip
 """read or only compute; not in the strict table"""
-_STRICT = frozenset({"date", "hostname", "sleep", "uniq", "xxd", "base64"})
+_STRICT = frozenset({"date", "hostname", "sleep", "uniq", "base64"})
 """tried only as the strict table knows them: other arguments write, set or wait"""
 _STRICT_GIT = frozenset({"branch", "tag", "remote", "stash", "worktree", "config", "reflog"})
 _GIT_FLAGS = re.compile(r"--outp.*|--ext-diff|--textconv|--filters|-O.*|--open.*|--show-signature")
@@ -45,6 +46,7 @@ _WRITES: dict[str, str] = {
     "awk": r"-i",
     "gawk": r"-i",
     "split": r".*",
+    "xxd": r"-r.*",
     "unzip": r"(?!-[lpvZ]).*",
     "sqlite3": r"(?!-readonly).*",
 }

@@ -80,6 +80,11 @@ class CallFacts:
     """its arguments hold the mark that stands where a secret was hidden"""
     walled: bool = False
     """a read-only sandbox stands, in which a command can change nothing"""
+    scripts: tuple[tuple[str, str], ...] = ()
+    """files of the workspace that a command would run, each with the hash of its content: another content is another
+    call"""
+    elsewhere: bool = False
+    """it would start in another directory than the root of the workspace, for which rules are given"""
     for_real: bool = False
     """the model says that the command must write or reach the network"""
 

@@ -6,6 +6,7 @@ Policy is pure, so everything that must be looked up on the disk is looked up he
 from __future__ import annotations
 
 import glob
+import hashlib
 import itertools
 import os
 import re
@@ -76,7 +77,39 @@ def collect(
         masked=args is not None and category is Category.WRITE and has_mark(args),
         walled=walled and subject.command is not None,
         for_real=subject.for_real,
+        scripts=() if subject.command is None else tuple(_scripts(commands.study(subject.command), start)),
+        elsewhere=subject.command is not None and not _is_root(start, resolve),
     )
+
+
+INTERPRETERS = frozenset({
+    "bash", "sh", "zsh", "dash", "ksh", "fish", "source", ".", "python", "python3", "node", "deno", "bun", "ruby",
+    "perl", "php", "lua", "pwsh", "tsx", "ts-node",
+})  # fmt: skip
+MAX_SCRIPT = 4_000_000  # bytes
+
+
+def _scripts(study: commands.Study, start: Path) -> Iterator[tuple[str, str]]:
+    """What of the workspace a command would run: a file that an interpreter is given, or that is named to run."""
+    folder = start / commands.start_folder(study)
+    named = [part.words for part in study.parts] or list(study.shown)
+    for words in dict.fromkeys((*named, *study.found)):
+        first = words[:1] if "/" in words[0] else ()
+        for word in (*first, *(words[1:] if words[0] in INTERPRETERS else ())):
+            path = folder / word
+            try:
+                if path.is_file() and path.stat().st_size <= MAX_SCRIPT:
+                    yield str(path), hashlib.sha256(path.read_bytes()).hexdigest()
+            except (OSError, ValueError):
+                continue
+
+
+def _is_root(directory: Path, resolve: Resolve) -> bool:
+    try:
+        place = resolve(str(directory))
+    except (Refused, OSError, ValueError):
+        return False
+    return place.root is None or os.path.realpath(place.root) == str(place.path)
 
 
 def _fact(access: Access, place: Place, written: str | None = None, *, recursive: bool = False) -> PathFact:

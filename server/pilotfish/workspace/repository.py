@@ -137,10 +137,10 @@ def dangerous(settings: Sequence[Setting], *, inner: bool) -> tuple[str, ...]:
 
 
 def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: int = 0) -> Iterator[str]:
-    facts = _git(place, environ, "rev-parse", "--is-bare-repository", "--git-path", "hooks")
+    facts = _git(place, environ, "rev-parse", "--is-bare-repository", "--git-common-dir")
     if facts is None:
         return  # git finds no repository, or will not use it: neither will the command
-    bare, hooks = [*facts.split("\n"), "", ""][:2]
+    bare, common = [*facts.split("\n"), "", ""][:2]
     mark = " (submodule)" if inner else ""
     if bare == "true":
         yield "a repository without work tree"
@@ -151,7 +151,8 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
     # A `.git` that is a file belongs to a submodule or a linked work tree: its work tree is elsewhere by right.
     linked = inner or (place / ".git").is_file()
     yield from (f"{name}{mark}" for name in dangerous(settings, inner=linked))
-    folder = place / next((setting.value for setting in settings if setting.name == "core.hookspath"), hooks)
+    own = [setting.value for setting in settings if setting.name == "core.hookspath"]
+    folder = place / (own[-1] if own else f"{common}/hooks")
     yield from (f"the hook {name}{mark}" for name in _HOOKS if os.path.lexists(folder / name))
     top = _git(place, environ, "rev-parse", "--show-toplevel")
     if top is None:
