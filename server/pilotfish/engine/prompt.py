@@ -151,11 +151,12 @@ class Rules:
     def _read(self, file: Path) -> str:
         try:
             with file.open(encoding="utf-8", errors="replace") as opened:
-                text, _ = mask(opened.read(MAX_RULES_CHARS + 1).strip())
+                whole = opened.read(MAX_RULES_CHARS + 1)
         except OSError:
             return ""
-        if len(text) > MAX_RULES_CHARS:
-            text = text[:MAX_RULES_CHARS] + "\n[cut here: the file is longer]"
+        text = mask(whole)[0].strip()
+        if len(whole) > MAX_RULES_CHARS:
+            text += "\n[cut here: the file is longer]"
         return f'<rules from="{self._workspace.relative(file)}">\n{text}\n</rules>' if text else ""
 
 
