@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -42,10 +43,90 @@ def decide(facts: CallFacts, mode: str, *rules: Rule, trusted: bool = True) -> D
 def test_every_command_of_the_corpus_gets_its_verdict() -> None:
     lines = list(corpus())
     assert len(lines) >= 300
-    wrong = [
-        (line, verdict, expected) for expected, line in lines if (verdict := decide(command(line), "ask")) != expected
-    ]
+    wrong = [(line, verdict, expected) for expected, line in lines if (verdict := _label(line)) != expected]
     assert wrong == []
+
+
+def _label(line: str) -> str:
+    verdict = judge(command(line), "ask")
+    return "try" if verdict.reason == "it is tried where nothing can be changed" else verdict.decision
+
+
+def test_what_runs_without_a_question_runs_where_nothing_changes() -> None:
+    """Law 10: the verdict names the wall, for every command that nobody was asked about."""
+    for _, line in corpus():
+        for mode in (Mode.ASK, Mode.PLAN, Mode.EDIT):
+            verdict = judge(command(line), mode)
+            assert verdict.decision != "allow" or verdict.wall == "read_only", line
+        for trusted in (True, False):
+            verdict = judge(command(line), "plan", (), trusted)
+            assert verdict.wall == "read_only", line
+
+
+def test_without_a_sandbox_only_a_few_plain_commands_are_not_asked_about() -> None:
+    lines = [line for _, line in corpus()]
+    allowed = [line for line in lines if decide(command(line, walled=False), "ask") == "allow"]
+    assert set(allowed) <= set(lines)
+    assert {line.split()[0] for line in allowed} <= {
+        "ls",
+        "cat",
+        "head",
+        "tail",
+        "wc",
+        "pwd",
+        "git",
+        "whoami",
+        "date",
+        "true",
+    }
+    assert [line for line in allowed if line.startswith("git") and "status" not in line] == []
+    for line in ("ls", "ls -la src", "pwd", "git status", "cat src/app.py", "head -20 README.md", "wc -l a.py"):
+        assert decide(command(line, walled=False), "ask") == "allow", line
+    for line in (
+        "git diff",
+        "ls *",
+        "cat a | sort",
+        "rg x",
+        "find .",
+        "ls --color=auto",
+        "cat ../x",
+        "cat .env",
+        "echo hi",
+    ):
+        assert decide(command(line, walled=False), "ask") == "ask", line
+        assert decide(command(line, walled=False), "plan") in {"ask", "deny"}, line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls",
+        "git diff",
+        "rg foo src/**/*.ts",
+        "wc -l src/*.ts",
+        "timeout 10 git status",
+        "LC_ALL=C sort names.txt",
+        "(cd x && ls)",
+        "find . -name '*.py' -exec grep -l foo {} +",
+        "git ls-files | xargs wc -l",
+        "bash -c 'ls'",
+        "for f in src/*.py; do echo $f; wc -l < $f; done",
+        "git log --oneline | awk '{print $1}' | sort | uniq -c | sort -rn | head",
+        "sed -n '1,20p' src/app.py",
+        "cat package.json | jq '.scripts'",
+        "[ -f a.py ] && echo yes || echo no",
+    ],
+)
+def test_what_people_look_with_every_day_is_not_asked_about(line: str) -> None:
+    assert decide(command(line), "ask") == "allow"
+    assert decide(command(line), "plan") == "allow"
+
+
+def test_a_command_that_must_write_is_asked_about() -> None:
+    wanted = replace(command("git diff"), for_real=True)
+    assert judge(wanted, "ask").reason == "it is to run outside the read-only sandbox"
+    assert judge(wanted, "ask").wall == "workspace"
+    assert decide(wanted, "plan") == "deny"
 
 
 @pytest.mark.parametrize(
@@ -172,6 +253,7 @@ def test_the_most_specific_rule_is_named() -> None:
         reason="a rule forbids it: Deny running commands that start with `git push`, in this session",
         rule=rules[1],
         commands=("git push origin main: git push is not known to only read",),
+        wall="workspace",
     )
 
 
@@ -235,7 +317,9 @@ def test_an_allowed_command_may_write_only_where_writing_is_allowed() -> None:
     ],
 )
 def test_a_prefix_rule_does_not_cover_arguments_that_break_out(pattern: str, line: str) -> None:
-    assert decide(command(line), "ask", allow("bash", pattern)) == "ask"
+    verdict = judge(command(line), "ask", [allow("bash", pattern)])
+    assert (verdict.decision, verdict.rule) == ("ask", None) or verdict.wall == "read_only"
+    assert decide(command(line, walled=False), "ask", allow("bash", pattern)) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -420,7 +504,8 @@ def test_no_text_crashes_policy(text: str, mode: Mode) -> None:
 
 
 def test_nothing_is_allowed_by_failing() -> None:
-    """Mutated lines of the corpus: whatever is allowed was read wholly, and every part stands in the table."""
+    """Mutated lines of the corpus: what is allowed as reading was read wholly, and every part stands in the table; the
+    rest is tried, and runs nothing by a name that is not one of a reader."""
     dice = random.Random(11)
     lines = [text for _, text in corpus()]
     allowed = 0
@@ -429,8 +514,8 @@ def test_nothing_is_allowed_by_failing() -> None:
         if decide(command(text), "ask") == "allow":
             seen = study(text)
             allowed += 1
-            assert seen.only_reads
-            assert "CANARY" not in {part.words[0] for part in seen.parts}
+            assert seen.only_reads or seen.worth_a_try
+            assert "CANARY" not in {words[0] for words in (*seen.shown, *(part.words for part in seen.parts))}
     assert allowed > 50
 
 

@@ -176,3 +176,19 @@ def test_the_mark_is_found_again_however_deep() -> None:
 )
 def test_a_wicked_text_takes_no_longer_than_its_length(unit: str) -> None:
     mask(unit * (300_000 // len(unit)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "config/.env:API_KEY=hJ8kd92Lsmw0Qpx7Zt\n",
+        ".env:3:DATABASE_PASSWORD=hJ8kd92Lsmw0Qpx7Zt\n",
+        "https://api.example.org/v1?access_token=hJ8kd92Lsmw0Qpx7Zt&page=2\n",
+        "MIIEowIBAAKCAQEAhJ8kd92Lsmw0Qpx7Zt+aB3\nhJ8kd92Lsmw0Qpx7ZtMIIEowIBAAKCAQEA9Q\n-----END RSA PRIVATE KEY-----\n",
+        "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\nQyNTUxOQAAACDhJ8kd92Lsmw0Qpx7Zt\n",
+    ],
+)
+def test_a_secret_is_hidden_behind_a_file_name_in_an_address_and_without_its_first_line(text: str) -> None:
+    masked, found = mask(text)
+    assert found
+    assert "hJ8kd92Lsmw0Qpx7Zt" not in masked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def root(tmp_path: Path) -> Path:
 
 def bash(command: str, root: Path, directory: Path | None = None) -> CallFacts:
     where = partial(resolve, roots=(root,), home=root.parent / "home")
-    return collect("bash", Category.EXECUTE, Subject(command=command), resolve=where, directory=directory or root)
+    return collect(
+        "bash", Category.EXECUTE, Subject(command=command), resolve=where, directory=directory or root, walled=True
+    )
 
 
 def decide(command: str, root: Path, mode: str = "ask", directory: Path | None = None) -> Decision:
@@ -95,7 +98,8 @@ def test_reading_a_whole_tree_meets_the_secrets_in_it(root: Path) -> None:
     (root / "src/deep").mkdir()
     (root / "src/deep/.env").write_text("A=b\n")
     for command in ("grep -rn x .", "grep -rn x", "grep -r x src", "rg --hidden x", "rg -uu x src", "diff -r src lib"):
-        assert decide(command, root) == "ask", command
+        assert decide(command, root, "auto") == "ask", command
+        assert judge(bash(command, root), "ask").wall == "read_only", command  # where that file is empty
     for command in (
         "grep -rn --include='*.py' x .",
         "rg x",
@@ -106,8 +110,8 @@ def test_reading_a_whole_tree_meets_the_secrets_in_it(root: Path) -> None:
     ):
         assert decide(command, root) == "allow", command
     (root / "server.pem").write_text("x")
-    assert decide("rg x", root) == "ask"
-    assert decide("rg x src", root) == "allow"
+    assert decide("rg x", root, "auto") == "ask"
+    assert decide("rg x src", root, "auto") == "allow"
 
 
 def test_what_others_published_is_no_secret(root: Path) -> None:
@@ -118,7 +122,7 @@ def test_what_others_published_is_no_secret(root: Path) -> None:
 
 def test_a_tree_too_large_to_look_through_asks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "MAX_ENTRIES", 1)
-    assert judge(bash("grep -rn x .", root), "ask").reason == (
+    assert judge(bash("grep -rn x .", root), "auto").reason == (
         f"it reads {root} (there are too many files to tell whether a secret is among them)"
     )
 
@@ -130,8 +134,8 @@ def test_what_cannot_be_resolved_counts_as_outside(root: Path) -> None:
 
 
 def test_git_settings_are_looked_for_where_git_would_run(root: Path) -> None:
-    (root / "sub/.git").mkdir(parents=True)
-    (root / "sub/.git/config").write_text('[filter "x"]\nclean = evil\n')
+    subprocess.run(["git", "init", "-q", str(root / "sub")], check=True)
+    (root / "sub/.git/config").write_text('[core]\nrepositoryformatversion = 0\n[filter "x"]\nclean = evil\n')
     assert bash("git status", root).git_programs == ()
     assert bash("cat README.md", root, root / "sub").git_programs == ()
     for command, directory in (
@@ -173,7 +177,7 @@ def test_the_paths_of_a_tool_are_resolved_or_refused(root: Path) -> None:
     subject = Subject(
         touches=(Touch(path="src/new.py", access="write"), Touch(path=".vscode/settings.json", access="read"))
     )
-    found = collect("write_file", Category.WRITE, subject, resolve=where, directory=root)
+    found = collect("write_file", Category.WRITE, subject, resolve=where, directory=root, walled=True)
     assert [(fact.path, fact.access, fact.root, fact.secret) for fact in found.paths] == [
         (str(root / "src/new.py"), "write", str(root), False),
         (str(root / ".vscode/settings.json"), "read", str(root), False),
@@ -185,6 +189,7 @@ def test_the_paths_of_a_tool_are_resolved_or_refused(root: Path) -> None:
             Subject(touches=(Touch(path="/proc/1/mem", access="read"),)),
             resolve=where,
             directory=root,
+            walled=True,
         )
 
 
@@ -194,7 +199,9 @@ def test_the_mark_of_a_hidden_secret_in_what_is_written_is_seen(root: Path) -> N
 
     def masked(content: str) -> bool:
         args = {"path": "a.py", "content": content}
-        return collect("write_file", Category.WRITE, subject, resolve=where, directory=root, args=args).masked
+        return collect(
+            "write_file", Category.WRITE, subject, resolve=where, directory=root, walled=True, args=args
+        ).masked
 
     assert masked("k = '[hidden: GitHub token]'")
     assert not masked("k = 'x'")

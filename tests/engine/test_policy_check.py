@@ -37,11 +37,13 @@ def test_a_call_is_judged_and_explained(check: Check, root: Path) -> None:
         "verdict": "allow",
         "reason": "it only reads",
         "commands": ("git status: only reads",),
+        "wall": "read_only",
     }
     assert check.line(bash("ls && rm x", root, mode="ask")) == {
         "verdict": "ask",
         "reason": "rm is not known to only read",
         "commands": ("ls: only reads", "rm x: rm is not known to only read"),
+        "wall": "workspace",
     }
 
 
@@ -77,6 +79,7 @@ def test_rules_and_trust_count(check: Check, root: Path, tmp_path: Path) -> None
         "reason": "a rule allows it: Allow running commands that start with `npm test`, in this workspace",
         "rule": "Allow running commands that start with `npm test`, in this workspace",
         "commands": ("npm test: npm is not known to only read",),
+        "wall": "workspace",
     }
     assert check.line(bash("npm test", root, mode="auto", trusted=False))["verdict"] == "deny"
     extra = [{"decision": "deny", "tool": "bash", "pattern": "npm *"}]

@@ -35,14 +35,15 @@ def place(text: str, access: Access = "read", written: str | None = None, start:
     )
 
 
-def command(text: str) -> CallFacts:
-    """The facts of a bash call."""
+def command(text: str, *, walled: bool = True) -> CallFacts:
+    """The facts of a bash call, where a read-only sandbox stands or not."""
     touched = study(text).touched
     return CallFacts(
         tool="bash",
         category=Category.EXECUTE,
         command=text,
         cwd=ROOT,
+        walled=walled,
         paths=tuple(place(touch.path, touch.access, touch.path) for touch in touched),
     )
 
@@ -63,5 +64,5 @@ def corpus() -> Iterator[tuple[str, str]]:
     """(verdict, command) of every line of the corpus."""
     for line in CORPUS.read_text("utf-8").splitlines():
         verdict, tab, text = line.partition("\t")
-        if tab and verdict in {"allow", "ask", "deny"}:
+        if tab and verdict in {"allow", "try", "ask", "deny"}:
             yield verdict, json.loads(text.removeprefix("$json ")) if text.startswith("$json ") else text

@@ -11,6 +11,7 @@ from typing import Any
 from pilotfish.core.records import PlanEntry
 from pilotfish.tools.tool import A, Context, Network, Result, Tool
 from pilotfish.workspace.port import Buffer, Hunk, NoEditor, Saved
+from pilotfish.workspace.processes import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.workspace import Workspace
 
 
@@ -68,6 +69,7 @@ class Bench:
     answer: str | None = None
     pages: dict[str, str] = field(default_factory=dict[str, str])
     network: Network = "public"
+    leave: Leave = WORKSPACE_LEAVE
 
     def context(self, timeout: float = 30) -> Context:
         return Context(
@@ -81,6 +83,7 @@ class Bench:
             max_output=20_000,
             timeout=timeout,
             network=self.network,
+            leave=self.leave,
         )
 
     async def run(self, tool: Tool[Any], **args: Any) -> Result:

@@ -107,3 +107,22 @@ def test_the_gravest_of_several_names_counts() -> None:
     assert mark_of([Path("/w/AGENTS.md"), Path("/w/.env")], HOME) == Mark(
         "environment file, often with secrets", secret=True
     )
+
+
+def test_more_names_that_tell_secrets_or_run_by_themselves() -> None:
+    home = Path("/home/me")
+    for name in (
+        "my-service-account-1.json", "kubeconfig", "prod.kubeconfig", ".secrets.toml", "rclone.conf", "key.asc",
+        "appsettings.Production.json",
+    ):  # fmt: skip
+        mark = mark_of([f"/w/{name}"], home)
+        assert mark is not None, name
+        assert mark.secret, name
+    for name in (
+        ".venv/bin/python", "node_modules/.bin/x", "a.pth", "sitecustomize.py", ".cargo/config.toml", "gradlew",
+        ".mvn/x", ".gdbinit",
+    ):  # fmt: skip
+        mark = mark_of([f"/w/{name}"], home)
+        assert mark is not None, name
+        assert not mark.secret, name
+    assert mark_of(["/w/conftest.py"], home) is None

@@ -93,16 +93,16 @@ async def _sandbox() -> Finding:
 
     settings = load_user().settings
     found = await asyncio.to_thread(chosen_sandbox, settings)
-    if found.bwrap is not None:
+    if found.bwrap is not None and found.read_only.stands:
         return Finding("sandbox", good=True, words=found.words)
     if settings.sandbox == "off":
         remedy = "Set `sandbox` to `auto` to have commands confined."
     elif sys.platform == "linux":
-        remedy = "Optional: install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`)."
+        remedy = "Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`): fewer questions, less risk."
     else:
         remedy = ""
     # Told to stay off the network, and not able to: that is not what the user asked for.
-    return Finding("sandbox", settings.network, f"{found.words}; commands run with your rights", remedy)
+    return Finding("sandbox", settings.network, f"{found.words}; approved commands run with your rights", remedy)
 
 
 async def _store() -> Finding:

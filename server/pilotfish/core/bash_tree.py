@@ -1,6 +1,6 @@
-"""What tree-sitter's grammar of bash sees in a text: for explaining, never for proving.
+"""What tree-sitter's grammar of bash sees in a text: for explaining, and for trying a command where it can do no harm.
 
-It accepts texts that bash reads differently; nothing is allowed because of what it says.
+It accepts texts that bash reads differently: nothing is proved by what it says. See `readers.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ class Tree:
 
     commands: tuple[tuple[str, ...], ...] = ()
     written: tuple[str, ...] = ()
+    whole: bool = False
+    """the grammar has a place for every part of the text, and there were not too many commands"""
 
 
 def read(text: str) -> Tree:
@@ -37,7 +39,8 @@ def read(text: str) -> Tree:
     commands: list[tuple[str, ...]] = []
     written: list[str] = []
     # A parser of its own for each text: calls are judged in several threads.
-    waiting: list[Node] = [Parser(language).parse(source).root_node]
+    root = Parser(language).parse(source).root_node
+    waiting: list[Node] = [root]
     while waiting and len(commands) < MAX_COMMANDS:
         node = waiting.pop()
         if node.type == "command":
@@ -46,7 +49,7 @@ def read(text: str) -> Tree:
         elif node.type == "file_redirect" and any(">" in child.type for child in node.children):
             written += [_text(text, child) for child in node.children_by_field_name("destination")]
         waiting += reversed(node.children)
-    return Tree(tuple(commands), tuple(written))
+    return Tree(tuple(commands), tuple(written), whole=not root.has_error and not waiting)
 
 
 _BESIDE = frozenset({"variable_assignment", "file_redirect", "heredoc_redirect", "herestring_redirect"})

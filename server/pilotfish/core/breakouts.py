@@ -1,11 +1,13 @@
-"""Commands whose arguments people vary, and the arguments that would make another command of them.
+"""Commands whose arguments people vary, and the arguments that a rule for them covers.
 
 "Always allow" offers a rule that starts with a known prefix (`npm test *`). A rule of that form, offered or written by
-hand, never covers an argument that makes the program run or write something else.
+hand, covers flags of a short list and, where operands are files to look at, files of the workspace: one target, nothing
+that makes the program run, read or write something else.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 PREFIXES: tuple[tuple[str, ...], ...] = tuple(
@@ -24,76 +26,104 @@ PREFIXES: tuple[tuple[str, ...], ...] = tuple(
 )  # fmt: skip
 """What they do is in their name; the rule for them is a prefix. For all others it is the exact command."""
 
-_ANY = "--config --exec --eval --plugin --require --shell --script-shell --output --out --file --directory"
-_BREAKOUTS = {
-    "npm": "--prefix --node-options --userconfig --globalconfig --before --workspace --script-shell",
-    "yarn": "--cwd --use-yarnrc",
-    "pnpm": "--dir -C --prefix",
-    "pytest": "-p -c -o --rootdir --confcutdir --override-ini --basetemp --junitxml --junit-xml --log-file --pastebin "
-    "--import-mode --pdbcls --config-file",
-    "python": "-p -c -o --rootdir --confcutdir --override-ini --basetemp --junitxml --junit-xml --log-file --pdbcls",
-    "ruff": "--config -o --output-file --cache-dir",
-    "mypy": "--config-file --python-executable --cache-dir --install-types --html-report --xml-report --plugins",
-    "eslint": "-c -f --rulesdir --resolve-plugins-relative-to -o --output-file --parser --format --cache-location",
-    "tsc": "-p --project --outDir --outFile -b --build",
-    "prettier": "--plugin --config --plugin-search-dir",
-    "cargo": "--config --manifest-path --target-dir --out-dir -Z -C",
-    "go": "-exec -toolexec -o -overlay -modfile -C -outputdir -cpuprofile -memprofile -coverprofile -trace -pkgdir",
-    "make": "-f --file --makefile -C --directory -I --include-dir --eval -E",
-    "mvn": "-f -s --settings -t --global-toolchains -D",
-    "gradle": "-I --init-script -b --build-file -p --project-dir -D -g",
-    "gradlew": "-I --init-script -b --build-file -p --project-dir -D -g",
-    "dotnet": "-o --output --settings --diag -p --property --test-adapter-path",
-    "rspec": "-r --require -o --out --options -I",
-    "jest": "--config -c --globalSetup --setupFiles --testRunner --runner --reporters --outputFile --rootDir "
-    "--transform",
-    "vitest": "--config -c --root --globalSetup --outputFile --reporter --dir",
-    "ctest": "-S -D --build-and-test --script -O --output-log",
-    "git": "-c -C --config-env --exec-path --git-dir --work-tree --upload-pack --receive-pack --ext-diff --textconv "
-    "--output -O --open-files-in-pager --exec --extcmd -x --template --amend --no-verify -n -F -t --edit -e "
-    "--interactive -i --patch --pathspec-from-file --gpg-sign -S",
-    "find": "-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from",
-    "rg": "--pre --pre-glob --hostname-bin -z --search-zip",
-    "sort": "-o --output --compress-program -T --temporary-directory --files0-from",
-    "sed": "-i --in-place -f --file",
-    "tar": "-I --use-compress-program --to-command --checkpoint-action -F --info-script --new-volume-script "
-    "--rsh-command --rmt-command -P --absolute-names",
-    "curl": "-o -O --output --remote-name -K --config -T --upload-file -d --data --data-binary --data-raw -F --form "
-    "-x --proxy --output-dir -J --create-file-mode",
-    "wget": "-O --output-document -o -e --execute --post-file --post-data --use-askpass -P --directory-prefix -i",
-    "ssh": "-o -F -L -R -D -J -W",
-    "man": "-P --pager -H --html",
-    "less": "-o -O --log-file",
-    "xargs": "-a --arg-file",
-    "node": "-e --eval -p --print -r --require --import --loader --experimental-loader",
-    "docker": "-v --volume --mount --privileged --device --pid --network --entrypoint",
-    "tree": "-o -R",
-    "jq": "-f --from-file -L",
-    "env": "-S --split-string",
+_HARMLESS = {
+    "npm": "--silent -s --if-present",
+    "yarn": "--silent",
+    "pnpm": "--silent -s",
+    "bun": "--bail",
+    "pytest": "-q -v -vv -x -s -l -k= -m= --lf --ff --sw --tb= --maxfail= --durations= -n= -ra -rA --no-header --co",
+    "tox": "-q -v -e=",
+    "nox": "-s=",
+    "ruff": "--fix --diff --check --quiet -q --select= --ignore= --no-cache --statistics --output-format=",
+    "mypy": "--strict --no-error-summary --pretty --show-error-codes",
+    "pyright": "--stats --warnings --verbose",
+    "eslint": "--fix --quiet --max-warnings= --cache --ext=",
+    "tsc": "--noEmit --watch --pretty --strict --skipLibCheck",
+    "prettier": "--check --write -c -w -l --list-different",
+    "cargo": "--all --workspace --release --lib --bins --tests --all-targets --all-features --verbose -v -q --quiet "
+    "--no-run --no-fail-fast -p= --package= --test= --bin= --features= --check",
+    "go": "-v -race -short -count= -run= -bench= -failfast -cover -timeout= -tags=",
+    "gofmt": "-l -d -s",
+    "make": "-s --silent -k -n -B",
+    "mvn": "-q -B -o",
+    "gradle": "-q --info --stacktrace --offline --no-daemon --rerun-tasks",
+    "gradlew": "-q --info --stacktrace --offline --no-daemon --rerun-tasks",
+    "dotnet": "--no-restore --no-build --nologo --filter= -c= --configuration= -v=",
+    "rspec": "-fd --fail-fast --only-failures -e=",
+    "mix": "--trace --failed --stale --only= --exclude=",
+    "swift": "--parallel --filter= -v -c=",
+    "ctest": "-V -VV -R= -E= -j= --output-on-failure --rerun-failed",
+    "jest": "--verbose --watch=false --watchAll=false --ci --coverage --bail -t= --silent --runInBand --onlyChanged",
+    "vitest": "--run run -t= --bail= --silent --coverage",
+    "git": "-A -u --all -v -p",
 }  # fmt: skip
+"""The flags of each program that a rule for a prefix covers; `=` after one: it takes a value, in the same word or the
+next. What is not here makes the rule not fit, and is asked about."""
+_FILES = frozenset({
+    "pytest", "ruff", "mypy", "pyright", "eslint", "tsc", "prettier", "gofmt", "go", "rspec", "jest", "vitest", "mix",
+    "bun", "git",
+})  # fmt: skip
+"""programs whose further operands are files to look at; of the others they are more targets"""
+_OPERAND = re.compile(r"(?![-/~])(?!.*(?:^|/)\.\.(?:/|$))[A-Za-z0-9_./:@\[\], -]+")
+"""a file of the workspace, or a test in one"""
 
 
 def breaks_out(words: Sequence[str], prefix: int) -> bool:
-    """Whether what follows the first `prefix` words would make another command of it."""
-    known = {*_ANY.split(), *(flag for name in _programs(words[:prefix]) for flag in _BREAKOUTS.get(name, "").split())}
-    return any(_is_one_of(word, known) for word in words[prefix:] if word.startswith("-") or "=" in word)
+    """Whether what follows the first `prefix` words could make another command of it: all that is not known to be
+    harmless. Of a program that is not known, a rule covers only operands that are files of the workspace."""
+    name = next((name for name in reversed(_programs(words[:prefix])) if name in _HARMLESS), "")
+    known = _HARMLESS.get(name, "").split()
+    takes_message = words[:prefix] == ("git", "commit", "-m") or list(words[:prefix]) == ["git", "commit", "-m"]
+    rest = list(words[prefix:])
+    if takes_message:
+        return len(rest) != 1 or rest[0].startswith("-")
+    while rest:
+        word = rest.pop(0)
+        flag, equals, _ = word.partition("=")
+        if word == "--":
+            return not all(_OPERAND.fullmatch(word) or word in known or word in _RUNNER_FLAGS for word in rest)
+        if word.startswith("-"):
+            if word in known or (equals and f"{flag}=" in known):
+                continue
+            if f"{word}=" in known and rest and not rest[0].startswith("-"):
+                rest.pop(0)
+                continue
+            return True
+        if not _all_files(name, [word]):
+            return True
+    return False
+
+
+def _all_files(name: str, words: Sequence[str]) -> bool:
+    return (name in _FILES or not name) and all(_OPERAND.fullmatch(word) for word in words)
+
+
+_RUNNER_FLAGS = frozenset(
+    [
+        "--watch=false",
+        "--watchAll=false",
+        "--ci",
+        "--coverage",
+        "--verbose",
+        "--silent",
+        "--bail",
+        "--run",
+        "--runInBand",
+        "--fix",
+        "--check",
+    ]
+)
+
+
+def harmless_flag(words: Sequence[str]) -> str:
+    """A flag that a rule for these words covers, as an example; empty when there is none."""
+    name = next((name for name in reversed(_programs(words)) if name in _HARMLESS), "")
+    plain = [flag for flag in _HARMLESS.get(name, "").split() if not flag.endswith("=")]
+    return plain[0] if plain and list(words) != ["git", "commit", "-m"] else ""
 
 
 def _programs(words: Sequence[str]) -> list[str]:
     return [word.rsplit("/", 1)[-1].rstrip("3") for word in words]
-
-
-def _is_one_of(word: str, flags: set[str]) -> bool:
-    """A flag, its abbreviation, or a cluster that has it."""
-    name = word.partition("=")[0]
-    if name in {"SHELL", "MAKEFLAGS", "CC", "PATH"}:
-        return True
-    if name in flags:
-        return True
-    if name.startswith("--"):
-        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
-    letters = {flag[1] for flag in flags if len(flag) == 2}
-    return word.startswith("-") and len(word) > 2 and word[1] in letters
 
 
 def is_final(words: Sequence[str]) -> bool:

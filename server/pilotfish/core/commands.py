@@ -1,7 +1,8 @@
 """A command line as policy sees it: its parts, what each reads and writes, and what must never run.
 
-Two readings, for two purposes. The strict one (`shell.parse` and the table) proves that a line only reads. The wide
-one finds every command that may run, wrapped or nested, for rules that refuse and for explaining; it proves nothing.
+Two readings, for two purposes. The strict one (`shell.parse` and the table) shows that a line only reads, as far as a
+reading can. The wide one finds every command that may run, wrapped or nested, for rules that refuse, for explaining,
+and for what is worth a try in the read-only sandbox; it proves nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from pilotfish.core import shell, wrapped
+from pilotfish.core import plain_commands as plain
+from pilotfish.core import readers, shell, wrapped
 from pilotfish.core.destructive import destroys
 from pilotfish.core.shell_args import Doubt, Read
 from pilotfish.core.shell_git import folder_of, joined
@@ -34,6 +36,8 @@ class Touched:
     """when recursive: hidden files too"""
     only: tuple[str, ...] = ()
     """when recursive: only files of these names"""
+    follows: bool = False
+    """when recursive: links below are followed"""
 
     def meets(self, name: str) -> bool:
         """Whether reading everything below would read a file of this name."""
@@ -74,6 +78,13 @@ class Study:
     """why it is refused in every mode"""
     cut: bool = False
     """it is longer than was looked at: what else it runs is not known"""
+    worth_a_try: bool = False
+    """every program in it is one that looks at things: it may run where nothing can be changed"""
+
+    @property
+    def is_plain(self) -> bool:
+        """one of the few fixed commands that need no sandbox"""
+        return self.only_reads and len(self.parts) == 1 and plain.is_plain(self.text, self.parts[0].touched)
 
     @property
     def only_reads(self) -> bool:
@@ -98,12 +109,21 @@ def study(command: str) -> Study:
         touched = tuple(Touched(path, access) for path, access in wide.paths)
         written = [path for path, access in wide.paths if access == "write"]
         refusal = destroys(wide.found, written, command)
-        return Study(command, (), line.reason, wide.found, wide.shown, touched, refusal, wide.cut)
+        tries = (
+            wide.whole
+            and not wide.cut
+            and not written
+            and not wide.located
+            and readers.worth_a_try(command, wide.shown)
+        )
+        return Study(command, (), line.reason, wide.found, wide.shown, touched, refusal, wide.cut, tries)
     parts = _parts(line)
     found = wrapped.unwrap(part.words for part in parts)
     touched = tuple(dict.fromkeys(touch for part in parts for touch in (*part.touched, *part.writes)))
     refusal = destroys(found, [touch.path for part in parts for touch in part.writes])
-    return Study(command, parts, None, found, found, touched, refusal)
+    located = any("/" in part.words[0] for part in parts)
+    tries = not located and not any(part.writes for part in parts) and readers.worth_a_try(command, found)
+    return Study(command, parts, None, found, found, touched, refusal, worth_a_try=tries)
 
 
 def explain(seen: Study) -> tuple[str, ...]:
@@ -141,15 +161,34 @@ def mention(seen: Study) -> str | None:
 
 
 def git_folders(seen: Study) -> tuple[str, ...]:
-    """The directories, seen from where the line starts, in which git would run."""
-    start, _ = _directory([part.words for part in seen.parts])
+    """The directories, seen from where the line starts, in which git would run. Of a line that was not read strictly:
+    where it starts, and every directory it names to go to."""
     folders: dict[str, None] = {}
+    if not seen.parts:
+        if any(words[0] == "git" for words in seen.found):
+            folders["."] = None
+            for words in seen.found:
+                if words[0] == "git" and not isinstance(where := folder_of(words[1:]), Doubt) and where[0]:
+                    folders[where[0]] = None
+                elif words[0] in {"cd", "pushd"} and len(words) > 1:
+                    folders[words[-1]] = None
+        return tuple(folders)
+    start, _ = _directory([part.words for part in seen.parts])
     for part in seen.parts:
         if part.words[0] == "git":
             where = folder_of(part.words[1:])
             inner = "" if isinstance(where, Doubt) else where[0]
             folders[joined(start, inner or ".")] = None
     return tuple(folders)
+
+
+def start_folder(seen: Study) -> str:
+    """Where `cd DIR && …` leads, seen from where the line starts."""
+    return _directory([part.words for part in seen.parts])[0]
+
+
+def seen_from(folder: str, path: str) -> str:
+    return joined(folder, path)
 
 
 def quoted(words: tuple[str, ...]) -> str:
@@ -176,8 +215,8 @@ def _part(command: shell.Simple, here: str, *, lost: bool) -> Part:
     touched: list[Touched] = []
     writes: list[Touched] = []
     match verdict:
-        case Read(paths, recursive, hidden, only):
-            touched += [Touched(joined(here, path), "read", recursive, hidden, only) for path in paths]
+        case Read(paths, recursive, hidden, only, follows):
+            touched += [Touched(joined(here, path), "read", recursive, hidden, only, follows) for path in paths]
         case Doubt(reason):
             doubt = reason
             touched += [Touched(joined(here, path), access) for path, access in wrapped.paths_in(command.words)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pilotfish.core import hosts
-from pilotfish.core.breakouts import PREFIXES, breaks_out, is_final, is_open
+from pilotfish.core.breakouts import PREFIXES, breaks_out, harmless_flag, is_final, is_open
 from pilotfish.core.commands import quoted, study
 from pilotfish.core.messages import Category
 from pilotfish.core.rules import (
@@ -39,7 +39,8 @@ def examples(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
         words, more = command_pattern(rule.pattern)
         text = rule.pattern[:-2] if more else rule.pattern
         if more and words:
-            return (text, f"{text} --verbose"), (f"{text} && rm x", f"{text} > file", f"env {text}")
+            flag = harmless_flag(words)
+            return (text, *([f"{text} {flag}"] if flag else [])), (f"{text} && rm x", f"{text} > file", f"env {text}")
         return (text,), (f"{text} --verbose", f"{text} && rm x")
     if rule.tool in URL_TOOLS:
         host = rule.pattern.removeprefix("*.")

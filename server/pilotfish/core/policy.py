@@ -10,6 +10,10 @@ changes. The order of the questions is the policy:
 5. sensitive things ask, unless a rule names them
 6. an allow rule allows
 7. the mode decides
+
+The verdict names the wall that the run needs. A command that is allowed because it only reads, and every command where
+nothing may change, runs in the read-only sandbox: the wall makes sure, not the reading of its words. Where no such
+sandbox stands, only the list of `plain_commands.py` counts as reading.
 """
 
 from __future__ import annotations
@@ -55,6 +59,7 @@ __all__ = [
     "Rule",
     "Scope",
     "Verdict",
+    "Wall",
     "describe",
     "examples",
     "fault_of",
@@ -63,6 +68,10 @@ __all__ = [
     "refusing_rule",
     "visible",
 ]
+
+
+Wall = Literal["read_only", "workspace"]
+"""the sandbox in which nothing changes, or the one for what was approved"""
 
 
 class Mode(StrEnum):
@@ -88,6 +97,8 @@ class Verdict:
     """the most specific rule that decided"""
     commands: tuple[str, ...] = ()
     """for a command: what would run, one line each, fit to be shown"""
+    wall: Wall = "read_only"
+    """where the call must run when it runs by this verdict"""
 
     @property
     def by(self) -> Literal["mode", "rule"]:
@@ -135,14 +146,29 @@ class _Case:
 
     def _say(self, decision: Decision, reason: str, rule: Rule | None = None) -> Verdict:
         shown = commands.explain(self.study) if self.study is not None else ()
-        return Verdict(decision=decision, reason=reason, rule=rule, commands=shown)
+        return Verdict(decision=decision, reason=reason, rule=rule, commands=shown, wall=self._wall(decision, rule))
+
+    def _wall(self, decision: Decision, rule: Rule | None) -> Wall:
+        if not self.facts.walled:
+            return "workspace"
+        if self._frozen():
+            return "read_only"
+        approved = decision == "ask" or self.mode is Mode.AUTO or (rule is not None and rule.tool in COMMAND_TOOLS)
+        return "workspace" if approved else "read_only"
+
+    def _only_reads(self) -> bool:
+        """Whether a command can do no more than read where it would run."""
+        study = self.study
+        if study is None or self.facts.for_real:
+            return False
+        return study.only_reads or study.worth_a_try if self.facts.walled else study.is_plain
 
     # -- rules -------------------------------------------------------------------------------------------------
 
     def _hits(self, rule: Rule) -> bool:
         """Whether a deny or ask rule is about any part of the call."""
-        facts, reads = self.facts, self.study is not None and self.study.only_reads
-        if rule.tool == "write" and reads:
+        facts = self.facts
+        if rule.tool == "write" and self._only_reads():
             return False
         if rule.pattern == EVERYTHING:
             return True
@@ -191,7 +217,7 @@ class _Case:
             if part.doubt is None:
                 continue
             rule = most_specific(rule for rule in own if command_covers(rule.pattern, part.words))
-            if rule is None or part.fed:
+            if rule is None or part.fed or commands.start_folder(study) or self.facts.elsewhere:
                 return None
             used.append(rule)
         return most_specific(used)
@@ -204,6 +230,8 @@ class _Case:
         if facts.masked:
             yield "it would write the mark of a hidden secret in place of the secret", _Naming()
         for fact in facts.paths:
+            if fact.below and self._only_reads() and facts.walled and self.mode is not Mode.AUTO:
+                continue
             verb = {"read": "reads", "write": "changes", "delete": "deletes"}[fact.access]
             if not fact.inside:
                 yield f"it {verb} {one_line(fact.path)}, which is outside the workspace", _Naming(fact)
@@ -223,12 +251,12 @@ class _Case:
             yield from _local(url)
         if name := commands.mention(study):
             yield f"it mentions {one_line(name)}", _Naming(line=study)
-        if not study.only_reads or self.mode is Mode.AUTO:
+        if not (study.only_reads or study.worth_a_try) or self.mode is Mode.AUTO:
             return
         # The table speaks of the system's programs, and of git as the user has set it.
-        for part in study.parts:
-            if part.words[0] in facts.own_programs:
-                yield f"{part.words[0]} leads to a program of this workspace", _Naming(line=study, words=part.words)
+        for words in (part.words for part in study.parts) if study.parts else study.found:
+            if words[0] in facts.own_programs:
+                yield f"{words[0]} leads to a program of this workspace", _Naming(line=study, words=words)
         if facts.git_programs:
             programs = ", ".join(map(one_line, facts.git_programs))
             yield f"this repository's own git settings run programs ({programs})", _Naming(line=study)
@@ -241,7 +269,7 @@ class _Case:
     def _may_change(self) -> str | None:
         """Why the call may change something; None: it only reads."""
         if self.study is not None:
-            return None if self.study.only_reads else f"this is not shown to only read: {self.study.doubt}"
+            return None if self._only_reads() else f"this is not shown to only read: {self._doubt(self.study)}"
         if self.facts.category in {Category.WRITE, Category.EXECUTE}:
             return "this may change something"
         changes = any(fact.access != "read" for fact in self.facts.paths)
@@ -254,7 +282,9 @@ class _Case:
         if facts.mcp is not None:
             return "ask", "what an MCP tool does cannot be known here"
         if self.study is not None:
-            return ("allow", "it only reads") if self.study.only_reads else ("ask", self.study.doubt)
+            if not self._only_reads():
+                return "ask", self._doubt(self.study)
+            return "allow", "it only reads" if self.study.only_reads else "it is tried where nothing can be changed"
         if facts.url is not None:
             return "ask", "it would reach the network"
         match facts.category:
@@ -269,6 +299,13 @@ class _Case:
                 return "ask", "it may change something"
             case _:
                 assert_never(facts.category)
+
+    def _doubt(self, study: commands.Study) -> str:
+        if self.facts.for_real:
+            return "it is to run outside the read-only sandbox"
+        if study.doubt:
+            return study.doubt
+        return "no sandbox stands here that would keep it from changing anything"
 
 
 @dataclass(frozen=True, slots=True)

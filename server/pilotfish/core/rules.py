@@ -56,6 +56,8 @@ class PathFact:
     """the path as the command wrote it: binds a word of a command to its resolved place"""
     recursive: bool = False
     """everything below it is touched too"""
+    below: bool = False
+    """a secret that was found below what is read as a whole: empty in the read-only sandbox"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,15 @@ class CallFacts:
     """names of a command that lead to a program inside the workspace, not to the system's"""
     masked: bool = False
     """its arguments hold the mark that stands where a secret was hidden"""
+    walled: bool = False
+    """a read-only sandbox stands, in which a command can change nothing"""
+    scripts: tuple[tuple[str, str], ...] = ()
+    """files of the workspace that a command would run, each with the hash of its content: another content is another
+    call"""
+    elsewhere: bool = False
+    """it would start in another directory than the root of the workspace, for which rules are given"""
+    for_real: bool = False
+    """the model says that the command must write or reach the network"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,11 @@ MAX_KEY = 20_000  # characters of one private key
 _IN_URL = re.compile(
     r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@'\"<>{}$()]{0,80}:(?P<secret>[^\s:/@'\"<>{}$()*]{4,200})@[A-Za-z0-9.\[-]"
 )
+_QUERY = re.compile(
+    r"[?&](?:[a-z-]{0,20}[_-])?(?:token|key|apikey|secret|sig|signature|passw(?:or)?d|credential|code)="
+    r"(?P<secret>[A-Za-z0-9%+/=._~-]{12,400})",
+    re.IGNORECASE,
+)
 _HEADER = re.compile(
     r"\b(?:authorization|proxy-authorization)[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+(?P<secret>[A-Za-z0-9+/=._~-]{16,})",
     re.IGNORECASE,
@@ -140,10 +145,16 @@ def _known(text: str) -> list[Secret]:
             ]
     if "PRIVATE KEY" in text:
         found += _private_keys(text)
+        found += _headless_keys(text)
+    found += [Secret("private key", *match.span()) for match in _OPENSSH_BODY.finditer(text)]
     if "://" in text:
         for match in _IN_URL.finditer(text):
             if not _placeholder(match.group("secret")) and not _WORDS.fullmatch(match.group("secret")):
                 found.append(Secret("password in an address", *match.span("secret")))
+    for match in _QUERY.finditer(text) if "=" in text else ():
+        value = match.group("secret")
+        if not _placeholder(value) and not _WORDS.fullmatch(value) and _entropy(value) > 2.5:
+            found.append(Secret("secret in an address", *match.span("secret")))
     if "uthorization" in text or "UTHORIZATION" in text:
         found += [
             Secret("authorization", *match.span("secret"))
@@ -172,6 +183,28 @@ def _private_keys(text: str) -> list[Secret]:
     return found
 
 
+_END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}$")
+_OPENSSH_BODY = re.compile(r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{40,}")
+"""the first bytes of every OpenSSH key, whose first line was left out"""
+
+
+def _headless_keys(text: str) -> list[Secret]:
+    """Keys from their second line on: lines that end in base64 before an end that has no begin."""
+    found: list[Secret] = []
+    for end in _END.finditer(text):
+        first = last = text.rfind("\n", 0, end.start()) + 1
+        while first > max(0, last - MAX_KEY):
+            before = text.rfind("\n", 0, first - 1) + 1
+            if not _KEY_LINE.search(text[before : first - 1].rstrip("\r")[-200:]):
+                break
+            first = before
+        body = text[first:last]
+        if len(body) >= 60 and "-----BEGIN" not in text[max(0, first - 60) : last] and _entropy(body[:400]) > 4:
+            found.append(Secret("private key", first, last))
+    return found
+
+
 # ---------------------------------------------------------------- names that say it is one
 
 _VALUE = re.compile(r"[:=]>?[ \t]{0,4}[rbuf]?(?P<quote>[\"'`]?)(?P<secret>[^\s\"'`,;(){}<>\[\]]{8,400})(?P=quote)")
@@ -194,10 +227,13 @@ def _named(text: str) -> list[Secret]:
     if not any(name in lower for name in _NAMES):
         return []
     found: list[Secret] = []
-    for match in _VALUE.finditer(text):
+    at = 0
+    while match := _VALUE.search(text, at):
         name = _TELLING.search(text[max(0, match.start() - 40) : match.start()])
         if name is None:
+            at = match.start() + 1  # `file:NAME=value`: what looks like a value may hold a name and its own
             continue
+        at = match.end()
         value, quoted = match.group("secret"), bool(match.group("quote"))
         # An environment file's NAME=value.
         loud = name["name"].isupper() and not name["gap"] and text[match.start() + 1 : match.start() + 2] not in " \t"

@@ -22,6 +22,8 @@ class Read:
     """when recursive: hidden files too"""
     only: tuple[str, ...] = ()
     """when recursive: only files whose names match one of these globs"""
+    follows: bool = False
+    """when recursive: links below are followed"""
 
 
 @dataclass(frozen=True, slots=True)

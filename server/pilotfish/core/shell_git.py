@@ -142,9 +142,7 @@ GIT: dict[str, Spec] = {
     ),
     "ls-tree": spec("-r -d -t -l --long -z --name-only --name-status --full-name --full-tree --abbrev?", _paths),
     "cat-file": spec("-p -t -s -e", _paths),
-    "describe": spec(
-        "--tags --all --always --long --abbrev? --dirty? --contains --match$ --exclude$ --exact-match", _paths
-    ),
+    "describe": spec("--tags --all --always --long --abbrev? --contains --match$ --exclude$ --exact-match", _paths),
     "merge-base": spec("-a --all --octopus --independent --is-ancestor --fork-point", _paths),
     "name-rev": spec("--name-only --tags --refs$ --always", _paths),
     "for-each-ref": spec("--format$ --sort$ --count# --contains$ --merged$ --points-at$", _paths),

@@ -32,11 +32,22 @@ def one_file(args: Args) -> Read | Doubt:
 
 
 def search(args: Args) -> Read | Doubt:
-    """grep: a pattern, then files"""
-    files = args.files if args.has("-e", "-f", "--regexp", "--file") else args.files[1:]
+    """grep: a pattern, then files. A pattern may be `-`."""
+    operands = args.operands if args.has("-e", "-f", "--regexp", "--file") else args.operands[1:]
+    files = tuple(word for word in operands if word != "-")
     if not args.has("-r", "-R", "--recursive", "--dereference-recursive"):
         return Read((*args.paths, *files))
-    return Read((*args.paths, *(files or (".",))), recursive=True, only=args.values("--include"))
+    follows = args.has("-R", "--dereference-recursive")
+    only = _plain_globs(args.values("--include"))
+    return Read((*args.paths, *(files or (".",))), recursive=True, only=only, follows=follows)
+
+
+_PLAIN_GLOB = re.compile(r"\*?[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]+")
+
+
+def _plain_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
+    """The globs that narrow a search, if every program reads them alike: no braces, sets, escapes or exceptions."""
+    return globs if all(_PLAIN_GLOB.fullmatch(glob) for glob in globs) else ()
 
 
 _SOURCES = frozenset({
@@ -49,17 +60,19 @@ _SOURCES = frozenset({
 def ripgrep(args: Args) -> Read | Doubt:
     if args.has("--type-list", "--version", "-V"):
         return Read()
-    files = args.files if args.has("-e", "-f", "--regexp", "--file", "--files") else args.files[1:]
+    operands = args.operands if args.has("-e", "-f", "--regexp", "--file", "--files") else args.operands[1:]
+    files = tuple(word for word in operands if word != "-")
     paths = (*args.paths, *(files or (".",)))
     if args.has("--files"):
         return Read(paths)
-    globs = args.values("-g", "--glob", "--iglob")
-    only = globs if all("/" not in glob and not glob.startswith("!") for glob in globs) else ()
+    globs = args.values("-g", "--glob")
+    only = _plain_globs(globs)
     types = args.values("-t", "--type")
     if types and all(name in _SOURCES for name in types):
         only = (*only, *(f"*.{name}" for name in types))
     unrestricted = sum(1 for flag, _ in args.flags if flag in {"-u", "--unrestricted"})
-    hidden = args.has("--hidden", "-.") or unrestricted >= 2 or bool(globs)
+    hidden = args.has("--hidden", "-.", "--iglob") or unrestricted >= 2 or bool(globs)
+    only = () if args.has("--iglob") else only
     return Read(paths, recursive=True, hidden=hidden, only=only)
 
 
@@ -74,7 +87,8 @@ def date(args: Args) -> Read | Doubt:
 
 
 def diff(args: Args) -> Read | Doubt:
-    return Read((*args.paths, *args.files), recursive=args.has("-r", "--recursive"))
+    recursive = args.has("-r", "--recursive")
+    return Read((*args.paths, *args.files), recursive=recursive, follows=not args.has("--no-dereference"))
 
 
 def printf(rest: Sequence[str]) -> Read | Doubt:
@@ -177,7 +191,7 @@ _AWK = re.compile(
 
 def awk(args: Args) -> Read | Doubt:
     if args.operands and _AWK.fullmatch(args.operands[0]):
-        return Read(args.files[1:])
+        return Read(tuple(word for word in args.operands[1:] if word != "-"))
     return Doubt("an awk program can write files and run commands")
 
 

@@ -93,8 +93,6 @@ TABLE: dict[str, Spec] = {
         judges.diff,
     ),
     "grep": _GREP,
-    "egrep": _GREP,
-    "fgrep": _GREP,
     "rg": spec(
         "-n -N -i -S -s -l -c -v -w -x -o -H -I -F -P -U -a -q -0 -u -. -A# -B# -C# -m# -M# -d# -e$ -f@ "
         "-g$ -t$ -T$ -r$ -V --files --files-with-matches --files-without-match --hidden --no-ignore "
@@ -116,7 +114,7 @@ TABLE: dict[str, Spec] = {
         judges.pattern_then_names,
     ),
     "tree": spec(
-        "-L# -a -d -f -I$ -P$ -s -h -D -C -n -i -F -r -t -u -g -p -J -X --dirsfirst --prune --noreport "
+        "-L# -a -d -f -s -h -D -C -n -i -F -r -t -u -g -p -J -X --dirsfirst --prune --noreport "
         "--du --gitignore --charset$ --filelimit# --sort$",
         judges.names,
     ),
@@ -170,18 +168,15 @@ TABLE: dict[str, Spec] = {
     "b2sum": _SUM,
     "cksum": spec("", judges.files),
     "shasum": spec("-a# -b -t", judges.files),
-    "xxd": spec("-l# -s$ -c# -g# -b -p -u -i -e", judges.one_file, ordered=True),
-    "od": spec("-c -x -b -d -o -v -A$ -t$ -N# -j# -w#", judges.files),
+    "od": spec("-c -x -b -d -o -v -A$ -t$ -N# -j# -w?", judges.files),
     "hexdump": spec("-C -c -b -d -o -x -v -n# -s#", judges.files),
-    "strings": spec("-a -n# -t$ -e$", judges.files),
     "base64": spec("-d -D --decode -w# --wrap#", judges.one_file, ordered=True),
     "column": spec("-t -x -s$ -c#", judges.files),
     "seq": spec("-w -s$ -f$", judges.texts),
     "pgrep": spec("-l -a -f -x -u$ -n -o -c", judges.texts),
     "ss": spec("-t -l -n -p -u -a -4 -6 -s -e -o -i -x -H", judges.none),
-    "netstat": spec("-t -l -n -p -u -a -r -s", judges.none),
     "sed": spec("-n -E -r -s -z -u -e$ --quiet --silent --expression$ --regexp-extended --sandbox", judges.sed),
-    "awk": spec("-F$", judges.awk),
+    "awk": spec("-F$", judges.awk, ordered=True),
     "jq": spec(
         "-r -c -n -s -e -S -M -C -a -j -R --raw-output --compact-output --null-input --slurp --exit-status "
         "--sort-keys --monochrome-output --color-output --ascii-output --join-output --raw-input --tab "

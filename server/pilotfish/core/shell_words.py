@@ -48,7 +48,7 @@ Token = Word | Mark
 _PLAIN = re.compile(r"[A-Za-z0-9_./,:@%+=^-]+")
 _BLANKS = re.compile(r"[ \t]+")
 _MARKS = re.compile(r"&&|\|\||>>|>&|&>|[|;<>\n]")
-_VAR = re.compile(r"\$(?:([a-z][a-z0-9_]*)|\{([a-z][a-z0-9_]*)\})")
+_VAR = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _DOUBLE = re.compile(r'[^"$`\\\n]+')
 NAMED = {
     "$": "the shell would put a variable or the output of a command here",

@@ -90,6 +90,10 @@ class Search:
     paths: tuple[Named, ...]
     cut: bool
     """the text has more than was looked at"""
+    whole: bool = False
+    """a grammar of bash read all of it: `shown` is every command in it"""
+    located: bool = False
+    """a command is named by where it lies: `shown` has its bare name"""
 
 
 def search(text: str) -> Search:
@@ -107,8 +111,11 @@ def search(text: str) -> Search:
         name = bare(target)
         if name and name not in {"/dev/null", "1", "2", "-"}:
             paths[at_home(name), "write"] = None
+    located = any(raw and "/" in raw[0] for raw in tree.commands)
     cut = too_long or found.cut or len(found.out) >= MAX_FOUND
-    return Search(tuple(found.out), tuple(shown.out or found.out), tuple(paths), cut)
+    return Search(
+        tuple(found.out), tuple(shown.out or found.out), tuple(paths), cut, tree.whole and bool(shown.out), located
+    )
 
 
 def unwrap(commands: Iterable[Words]) -> tuple[Words, ...]:

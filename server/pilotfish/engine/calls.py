@@ -28,6 +28,7 @@ from pilotfish.engine.permission import Allowed, Denied, Permission, argument_er
 from pilotfish.errors import PilotfishError, ToolError
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Args, Context, Network, Result, Tool
+from pilotfish.workspace.processes import READ_ONLY_LEAVE, Leave
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -163,7 +164,11 @@ class Calls:
                 for touch, fact in zip(tool.subject(allowed.args).touches, allowed.facts.paths, strict=False)
             }
             context = self._context(
-                call_id, approved=allowed.versions, judged=judged, url=tool.subject(allowed.args).url
+                call_id,
+                approved=allowed.versions,
+                judged=judged,
+                url=tool.subject(allowed.args).url,
+                leave=allowed.leave,
             )
             result = await self._attempts(tool, context, allowed.args)
             for change in result.changes:
@@ -244,6 +249,7 @@ class Calls:
         approved: Mapping[str, str] | None = None,
         judged: Mapping[str, Path] | None = None,
         url: str | None = None,
+        leave: Leave = READ_ONLY_LEAVE,
     ) -> Context:
         turn = self._turn
         return Context(
@@ -259,6 +265,7 @@ class Calls:
             network=_network(url) if turn.settings.network else "none",
             approved=approved or {},
             judged=judged or {},
+            leave=leave,
         )
 
 

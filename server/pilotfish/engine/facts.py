@@ -6,11 +6,13 @@ Policy is pure, so everything that must be looked up on the disk is looked up he
 from __future__ import annotations
 
 import glob
+import hashlib
 import itertools
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ from pilotfish.core import commands
 from pilotfish.core.messages import Category
 from pilotfish.core.rules import Access, CallFacts, PathFact
 from pilotfish.core.secrets import has_mark
-from pilotfish.engine import git_guard
 from pilotfish.errors import Refused
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.paths import Place
+from pilotfish.workspace.repository import programs_in
+from pilotfish.workspace.sandbox import clean_environment
 
 MAX_ENTRIES = 20_000  # looked at for secrets before a command reads a whole tree
 MAX_MATCHES = 200  # of one file name pattern
@@ -41,9 +44,11 @@ def collect(
     *,
     resolve: Resolve,
     directory: Path,
+    walled: bool,
     args: Mapping[str, Any] | None = None,
 ) -> CallFacts:
-    """The facts of one call. `directory` is where a command would start; `args` are the call's arguments as JSON.
+    """The facts of one call. `directory` is where a command would start; `walled` says that a read-only sandbox stands;
+    `args` are the call's arguments as JSON.
 
     Raises Refused for a path that no tool may touch; in a command such a path is a fact like any other.
     """
@@ -55,8 +60,10 @@ def collect(
         study = commands.study(subject.command)
         paths += _touched(study, resolve, start)
         own = tuple(_own_programs(study, resolve, start))
-        for folder in commands.git_folders(study):
-            programs += git_guard.programs_in(start / folder)
+        folders = commands.git_folders(study)
+        environ = clean_environment(os.environ) if folders else {}
+        for folder in folders:
+            programs += programs_in(start / folder, environ)
     return CallFacts(
         tool=tool,
         category=category,
@@ -68,7 +75,41 @@ def collect(
         git_programs=tuple(dict.fromkeys(programs)),
         own_programs=own,
         masked=args is not None and category is Category.WRITE and has_mark(args),
+        walled=walled and subject.command is not None,
+        for_real=subject.for_real,
+        scripts=() if subject.command is None else tuple(_scripts(commands.study(subject.command), start)),
+        elsewhere=subject.command is not None and not _is_root(start, resolve),
     )
+
+
+INTERPRETERS = frozenset({
+    "bash", "sh", "zsh", "dash", "ksh", "fish", "source", ".", "python", "python3", "node", "deno", "bun", "ruby",
+    "perl", "php", "lua", "pwsh", "tsx", "ts-node",
+})  # fmt: skip
+MAX_SCRIPT = 4_000_000  # bytes
+
+
+def _scripts(study: commands.Study, start: Path) -> Iterator[tuple[str, str]]:
+    """What of the workspace a command would run: a file that an interpreter is given, or that is named to run."""
+    folder = start / commands.start_folder(study)
+    named = [part.words for part in study.parts] or list(study.shown)
+    for words in dict.fromkeys((*named, *study.found)):
+        first = words[:1] if "/" in words[0] else ()
+        for word in (*first, *(words[1:] if words[0] in INTERPRETERS else ())):
+            path = folder / word
+            try:
+                if path.is_file() and path.stat().st_size <= MAX_SCRIPT:
+                    yield str(path), hashlib.sha256(path.read_bytes()).hexdigest()
+            except (OSError, ValueError):
+                continue
+
+
+def _is_root(directory: Path, resolve: Resolve) -> bool:
+    try:
+        place = resolve(str(directory))
+    except (Refused, OSError, ValueError):
+        return False
+    return place.root is None or os.path.realpath(place.root) == str(place.path)
 
 
 def _fact(access: Access, place: Place, written: str | None = None, *, recursive: bool = False) -> PathFact:
@@ -85,14 +126,40 @@ def _fact(access: Access, place: Place, written: str | None = None, *, recursive
 
 
 def _touched(study: commands.Study, resolve: Resolve, start: Path) -> Iterator[PathFact]:
+    yield from _named_files(study, resolve, start)
     for touch in study.touched:
         if not study.parts and (matches := _matches(touch.path, start)):
             for match in matches:
                 yield _resolved(str(match), touch, resolve, start)
         fact = _resolved(touch.path, touch, resolve, start)
         yield fact
-        if touch.recursive and fact.inside and (below := _secret_below(Path(fact.path), touch, resolve)):
-            yield below
+        if touch.recursive and fact.inside:
+            yield from _below(Path(fact.path), touch, resolve)
+
+
+def _named_files(study: commands.Study, resolve: Resolve, start: Path) -> Iterator[PathFact]:
+    """Every word that is the name of a file there is, whatever its program takes it for, if policy asks about it."""
+    home = commands.start_folder(study)
+    known = {touch.path for touch in study.touched}
+    for word in dict.fromkeys(word for part in study.parts for word in part.words[1:]):
+        for text in _names_in(word):
+            path = commands.seen_from(home, text)
+            if path in known or not os.path.lexists(start / path):
+                continue
+            fact = _resolved(path, commands.Touched(path, "read"), resolve, start)
+            if not fact.inside or (fact.sensitive is not None and fact.secret):
+                yield fact
+
+
+def _names_in(word: str) -> Iterator[str]:
+    """A word, and what of it may be a file: behind `=`, `@` or the letter of an option."""
+    yield word
+    if "=" in word:
+        yield word.partition("=")[2]
+    if word.startswith("@"):
+        yield word[1:]
+    if re.match(r"-[A-Za-z].", word):
+        yield word[2:]
 
 
 def _resolved(text: str, touch: commands.Touched, resolve: Resolve, start: Path) -> PathFact:
@@ -147,19 +214,27 @@ _SUSPECT = re.compile(
 """a quick look at a name before the workspace's own marks are asked"""
 
 
-def _secret_below(folder: Path, touch: commands.Touched, resolve: Resolve) -> PathFact | None:
-    """A secret that reading a whole tree would meet; a tree too large to tell counts as one that has it."""
+def _below(folder: Path, touch: commands.Touched, resolve: Resolve) -> Iterator[PathFact]:
+    """A secret that reading a whole tree would meet, and a link that leads out of it, where links are followed. A tree
+    too large to tell counts as one that has a secret."""
     looked = 0
+    secret = link = False
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in SKIPPED and (touch.hidden or not name.startswith("."))]
         looked += len(files) + len(folders)
         if looked > MAX_ENTRIES:
             why = "there are too many files to tell whether a secret is among them"
-            return PathFact(path=str(folder), sensitive=why, root=str(folder), written=touch.path)
-        for name in files:
-            if not _SUSPECT.search(name) or not touch.meets(name):
+            yield PathFact(path=str(folder), sensitive=why, root=str(folder), written=touch.path, below=True)
+            return
+        for name in (*files, *folders):
+            may_leave = not link and touch.follows and Path(place, name).is_symlink()
+            may_tell = not secret and _SUSPECT.search(name) and touch.meets(name)
+            if not may_leave and not may_tell:
                 continue
             fact = _resolved(str(Path(place, name)), touch, resolve, folder)
-            if fact.sensitive is not None and fact.secret:
-                return fact
-    return None
+            if may_leave and not fact.inside:
+                link = True
+                yield fact
+            elif fact.sensitive is not None and fact.secret:
+                secret = True
+                yield replace(fact, below=True)

@@ -11,18 +11,20 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
 from pilotfish.core.approvals import digest
 from pilotfish.core.messages import CallApproval, CallStatus, CanonicalToolCall
-from pilotfish.core.policy import CallFacts, Verdict, describe
+from pilotfish.core.policy import CallFacts, Verdict, Wall, describe
 from pilotfish.engine.facts import collect
 from pilotfish.engine.ports import Answer, Question
 from pilotfish.engine.questions import options
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Preview, Tool
+from pilotfish.workspace.processes import Leave
 
 if TYPE_CHECKING:
     from pilotfish.engine.orchestrator import RequestOrchestrator
@@ -38,8 +40,16 @@ class Allowed:
     args: Args
     facts: CallFacts
     approval: CallApproval
+    wall: Wall
+    """where it must run"""
     preview: Preview | None = None
     """what the person saw"""
+
+    @property
+    def leave(self) -> Leave:
+        """What a command of this call may do. Paths that were asked about are neither hidden nor protected."""
+        asked = self.approval.by == "user" or self.approval.rule is not None
+        return Leave(wall=self.wall, paths=tuple(Path(fact.path) for fact in self.facts.paths) if asked else ())
 
     @property
     def versions(self) -> dict[str, str]:
@@ -81,6 +91,7 @@ class Permission:
                 subject,
                 resolve=workspace.resolve,
                 directory=workspace.processes.cwd,
+                walled=subject.command is not None and workspace.processes.sandbox.read_only.stands,
                 args=args.model_dump(mode="json"),
             )
 
@@ -111,14 +122,14 @@ class Permission:
                 self._audit(call_id, tool, approval)
                 raise Denied(f"Not allowed: {verdict.reason}", approval)
             if asked is not None and asked.digest == mark:
-                return Allowed(args, facts, asked, preview)
+                return Allowed(args, facts, asked, verdict.wall, preview)
             if verdict.decision == "allow" and asked is None:
                 by: Literal["rule", "mode"] = "rule" if verdict.rule is not None else "mode"
                 approval = CallApproval(
                     decision="allow", by=by, reason=verdict.reason, rule=_rule(verdict), digest=mark
                 )
                 self._audit(call_id, tool, approval)
-                return Allowed(args, facts, approval)
+                return Allowed(args, facts, approval, verdict.wall)
             question = await self._question(call_id, tool, facts, verdict, preview, mark)
             answer = await self._ports.ask(question)
             if answer is None:

@@ -28,6 +28,7 @@ from pilotfish.settings import Settings, load_user
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.paths import resolve
+from pilotfish.workspace.sandbox import chosen_sandbox
 
 if TYPE_CHECKING:
     from pilotfish.core.rules import CallFacts
@@ -73,6 +74,7 @@ class Check:
             answer["rule"] = describe(verdict.rule)
         if verdict.commands:
             answer["commands"] = verdict.commands
+            answer["wall"] = verdict.wall
         return answer
 
     def judge(self, call: Mapping[str, Any]) -> Verdict:
@@ -106,7 +108,8 @@ class Check:
                 raise ValueError(f"the arguments do not fit: {place}: {first['msg']}") from error
         where = partial(resolve, roots=(root,), home=Path.home())
         directory = where(str(call["cwd"])).path if "cwd" in call else root
-        return collect(name, category, subject, resolve=where, directory=directory, args=values)
+        walled = subject.command is not None and chosen_sandbox(self._settings).read_only.stands
+        return collect(name, category, subject, resolve=where, directory=directory, walled=walled, args=values)
 
 
 def _extra(entries: object) -> tuple[Rule, ...]:

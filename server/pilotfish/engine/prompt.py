@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from pilotfish.core.mentions import Mention, mentions
 from pilotfish.core.records import Attachment
+from pilotfish.core.secrets import mask
 from pilotfish.errors import BadRequest, PilotfishError
 from pilotfish.workspace.languages import SEVERITIES, UNITS
 from pilotfish.workspace.view import View
@@ -136,15 +137,25 @@ class Rules:
                     steps = file.parent.relative_to(root).parts
                     directories.update(dict.fromkeys(root.joinpath(*steps[:count]) for count in range(len(steps) + 1)))
         ordered = sorted(directories, key=lambda directory: len(directory.parts))
-        return [file for directory in ordered if (file := _rules_file(directory)).is_file()]
+        return [file for directory in ordered if self._may_be_read(file := _rules_file(directory))]
+
+    def _may_be_read(self, file: Path) -> bool:
+        """Whether it is a file like any other of the workspace: no link that leaves it, no secret."""
+        try:
+            place = self._workspace.resolve(str(file))
+            return place.inside and not place.secret and place.path.is_file()
+        except (PilotfishError, OSError):
+            return False
 
     def _read(self, file: Path) -> str:
         try:
-            text = file.read_text("utf-8", errors="replace").strip()
+            with file.open(encoding="utf-8", errors="replace") as opened:
+                whole = opened.read(MAX_RULES_CHARS + 1)
         except OSError:
             return ""
-        if len(text) > MAX_RULES_CHARS:
-            text = text[:MAX_RULES_CHARS] + "\n[cut here: the file is longer]"
+        text = mask(whole)[0].strip()
+        if len(whole) > MAX_RULES_CHARS:
+            text += "\n[cut here: the file is longer]"
         return f'<rules from="{self._workspace.relative(file)}">\n{text}\n</rules>' if text else ""
 
 

@@ -22,6 +22,8 @@ WALLS = re.compile(
     re.IGNORECASE,
 )
 """what programs say when they meet the walls of a sandbox"""
+DENIED = re.compile(f"{WALLS.pattern}|permission denied|operation not permitted|not permitted", re.IGNORECASE)
+"""likewise, of the read-only one"""
 LAST_WORDS = 4000
 """characters of the output in which that is looked for"""
 
@@ -30,6 +32,7 @@ class Bash(Args):
     command: str = Field(min_length=1)
     timeout: float | None = Field(None, gt=0, le=3600, description="seconds")
     background: bool = Field(False, description="for servers and watchers; then use bash_output")
+    for_real: bool = Field(False, description="after a read-only trial failed: ask the user to run it for real")
 
 
 async def run(context: Context, args: Bash) -> Result:
@@ -38,7 +41,7 @@ async def run(context: Context, args: Bash) -> Result:
     if args.background:
         return await _start(context, args, behind)
     finished = await workspace.processes.run(
-        args.command, timeout=args.timeout or context.timeout, tell=context.progress
+        args.command, timeout=args.timeout or context.timeout, tell=context.progress, leave=context.leave
     )
     notes = (*_ending(finished), *_confinement(context, finished), *_state(context, behind))
     return Result(text=_joined(finished.output, notes), failed=finished.code != 0)
@@ -46,7 +49,7 @@ async def run(context: Context, args: Bash) -> Result:
 
 async def _start(context: Context, args: Bash, behind: Sequence[Path]) -> Result:
     processes = context.workspace.processes
-    job, notes = await processes.start(args.command, tell=context.progress)
+    job, notes = await processes.start(args.command, tell=context.progress, leave=context.leave)
     try:
         await job.watched(FIRST_LOOK)
     except asyncio.CancelledError:  # nobody was told that it runs
@@ -74,9 +77,13 @@ def _ending(finished: Finished) -> list[str]:
 def _confinement(context: Context, finished: Finished) -> list[str]:
     """A command that failed at the sandbox's walls says nothing of a sandbox: the model would look elsewhere."""
     sandbox = context.workspace.processes.sandbox
+    if context.leave.wall == "read_only":
+        if not finished.code or not DENIED.search(finished.output[-LAST_WORDS:]):
+            return []
+        return ["it ran read-only and without network, because nobody was asked; with for_real the user is asked"]
     if sandbox.bwrap is None or not finished.code or not WALLS.search(finished.output[-LAST_WORDS:]):
         return []
-    return [f"it ran in a sandbox ({sandbox.words})"]
+    return [f"it ran in a sandbox ({sandbox.words.partition(';')[0]})"]
 
 
 def _state(context: Context, behind: Sequence[Path]) -> list[str]:
@@ -116,6 +123,6 @@ TOOL = Tool(
     category=Category.EXECUTE,
     run=run,
     title=lambda args: f"Run {args.command}",
-    subject=lambda args: Subject(command=args.command),
+    subject=lambda args: Subject(command=args.command, for_real=args.for_real),
     preview=preview,
 )

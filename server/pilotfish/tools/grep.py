@@ -88,9 +88,6 @@ def _text(context: Context, args: Grep, found: Found) -> str:
     if found.more or total > args.limit:
         count = f"more than {total:,}" if found.more else f"{total:,}"
         lines.append(f"[{args.limit} of {count} hits; narrow the search or raise limit]")
-    if found.secret:
-        names = ", ".join(sorted(context.workspace.relative(Path(path)) for path in found.secret))
-        lines.append(f"[hits in files with secrets are not shown: {names}]")
     if found.unreadable:
         lines.append(f"[{len(found.unreadable)} paths could not be read: {'; '.join(found.unreadable[:3])}]")
     return "\n".join(lines)

@@ -17,6 +17,7 @@ from pilotfish.core.messages import Category, Location
 from pilotfish.core.records import PlanEntry
 from pilotfish.errors import Refused
 from pilotfish.workspace.changes import FileChange
+from pilotfish.workspace.processes import READ_ONLY_LEAVE, Leave
 
 if TYPE_CHECKING:
     from pilotfish.workspace.workspace import Workspace
@@ -50,6 +51,8 @@ class Subject:
 
     touches: tuple[Touch, ...] = ()
     command: str | None = None
+    for_real: bool = False
+    """the command must write or reach the network: not to be tried in the read-only sandbox"""
     cwd: str | None = None
     url: str | None = None
     mcp: str | None = None
@@ -137,6 +140,9 @@ class Context:
     """resolved path → `FilePreview.version`: what a person saw and allowed. The call does exactly that or fails"""
     judged: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """path as the model wrote it → where it led when policy judged it. Empty: nothing was judged"""
+
+    leave: Leave = READ_ONLY_LEAVE
+    """what a command of this call may do; nothing, unless the verdict says more"""
 
     def path(self, text: str) -> Path:
         """Where a path leads; refused when it leads elsewhere than it did when it was judged."""

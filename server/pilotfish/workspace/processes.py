@@ -20,15 +20,17 @@ import weakref
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pilotfish.core.commands import study
 from pilotfish.core.records import KilledProcess
 from pilotfish.errors import ToolError
 from pilotfish.workspace.family import MARKER, Family, find, now_in_ticks
 from pilotfish.workspace.job import Job
 from pilotfish.workspace.pipes import Pipe
-from pilotfish.workspace.repository import tame_repository
-from pilotfish.workspace.sandbox import Sandbox, clean_environment, find_sandbox
+from pilotfish.workspace.readonly_sandbox import Confined, Scene, secret_files
+from pilotfish.workspace.repository import tame_repository, untracked
+from pilotfish.workspace.sandbox import GIT_WRITERS, Sandbox, clean_environment, find_sandbox
 from pilotfish.workspace.warden import Warden
 
 MAX_COMMAND_BYTES = 100_000
@@ -49,6 +51,19 @@ SCRIPT = (
 )
 
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """What a command may do. `read_only`: nobody was asked, and nothing changes. `workspace`: it was approved."""
+
+    wall: Literal["read_only", "workspace"]
+    paths: tuple[Path, ...] = ()
+    """hidden or protected files that a person allowed it to touch"""
+
+
+READ_ONLY_LEAVE = Leave(wall="read_only")
+WORKSPACE_LEAVE = Leave(wall="workspace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +141,9 @@ class Processes:
             raise ToolError(f"No background command is called {job_id!r}. Known: {known}")
         return self._jobs[job_id]
 
-    async def run(self, command: str, *, timeout: float, tell: Tell) -> Finished:
+    async def run(self, command: str, *, timeout: float, tell: Tell, leave: Leave = WORKSPACE_LEAVE) -> Finished:
         """Run to the end, or to the timeout. A cancelled caller leaves nothing running."""
-        job, notes = await self._start(command, tell)
+        job, notes = await self._start(command, tell, leave)
         stopped = ""
         try:
             async with asyncio.timeout(timeout):
@@ -149,11 +164,11 @@ class Processes:
         left = self._keep(job) if await job.living() else None
         return await self._finish(job, job.code, "", notes, left)
 
-    async def start(self, command: str, *, tell: Tell) -> tuple[Job, tuple[str, ...]]:
+    async def start(self, command: str, *, tell: Tell, leave: Leave = WORKSPACE_LEAVE) -> tuple[Job, tuple[str, ...]]:
         """Start in the background; the job is polled and stopped by its id."""
         if len(self.alive) >= MAX_JOBS:
             raise ToolError(f"{MAX_JOBS} background commands are running; stop one first")
-        job, notes = await self._start(command, tell)
+        job, notes = await self._start(command, tell, leave)
         job.wanted = True
         self._keep(job)
         return job, notes
@@ -205,7 +220,7 @@ class Processes:
         if self._scratch is not None:
             self._scratch.cleanup()
 
-    async def _start(self, command: str, tell: Tell) -> tuple[Job, tuple[str, ...]]:
+    async def _start(self, command: str, tell: Tell, leave: Leave) -> tuple[Job, tuple[str, ...]]:
         self._has_started = True
         bash = shutil.which("bash")
         if bash is None:
@@ -216,7 +231,7 @@ class Processes:
             raise ToolError("The command is too long; write it to a file with write_file and run that")
         notes = self._mend_cwd()
         # Not to be interrupted half-way: a process that has begun must be known, to be ended with all it started.
-        spawning = asyncio.ensure_future(self._spawn(bash, command, tell))
+        spawning = asyncio.ensure_future(self._spawn(bash, command, tell, leave))
         self._spawning.add(spawning)
         spawning.add_done_callback(self._spawning.discard)
         try:
@@ -225,24 +240,25 @@ class Processes:
             await self._whatever_happens(self._end_spawned(spawning))
             raise
 
-    async def _spawn(self, bash: str, command: str, tell: Tell) -> Job:
+    async def _spawn(self, bash: str, command: str, tell: Tell, leave: Leave) -> Job:
         marker, born = f"{self._name}.{next(self._numbers)}", now_in_ticks()
         sandbox = await asyncio.to_thread(self._choose)
-        tame = await asyncio.to_thread(tame_repository, self.cwd, self._environ)
         scratch = self._scratch_folder()
         self._warden.start(scratch)
         own = {MARKER: marker, "PWD": str(self.cwd)}
         output, place = Pipe(), Pipe()
+        confined = Confined([])
         try:
             argv = [bash, "--noprofile", "--norc", "-c", SCRIPT.format(fd=place.writer), "bash", command]
+            confined, environment = await asyncio.to_thread(self._confined, sandbox, argv, command, leave, scratch)
             process = await asyncio.create_subprocess_exec(
-                *sandbox.wrap(argv, roots=self.roots, cwd=self.cwd, scratch=scratch),
+                *confined.argv,
                 cwd=self.cwd,
-                env=self._environ | tame | sandbox.environment(scratch) | own,
+                env=environment | own,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output.writer,
                 stderr=output.writer,
-                pass_fds=(place.writer,),
+                pass_fds=(place.writer, *confined.fds),
                 start_new_session=True,
             )
         except BaseException as error:
@@ -251,6 +267,8 @@ class Processes:
             if isinstance(error, OSError):
                 raise ToolError(f"The command could not be started: {error.strerror}") from error
             raise
+        finally:
+            confined.close()
         output.close_writer()
         place.close_writer()
         job = Job(
@@ -261,10 +279,36 @@ class Processes:
             place=place,
             tell=tell,
             max_output=MAX_OUTPUT_BYTES,
-            confined=sandbox.bwrap is not None,
+            confined=leave.wall == "read_only" or sandbox.bwrap is not None,
         )
         self._running[process.pid] = job
         return job
+
+    def _confined(
+        self, sandbox: Sandbox, argv: list[str], command: str, leave: Leave, scratch: Path
+    ) -> tuple[Confined, dict[str, str]]:
+        """The command line and its environment, as the leave says. Blocking: secrets are looked for on the disk."""
+        runs = {words[0] for words in study(command).found}
+        if leave.wall == "read_only":
+            read_only = sandbox.read_only
+            secrets = () if not read_only.stands else secret_files(self.roots, Path.home())
+            if secrets and "git" in runs:
+                secrets = untracked(secrets, self.roots, self._environ)
+            scene = Scene(roots=self.roots, cwd=self.cwd, scratch=scratch, secrets=secrets, shown=leave.paths)
+            added = read_only.environment(self._environ, self.roots)
+            tame = tame_repository(self.cwd, self._environ | added, read_only.git_settings())
+            return read_only.wrap(argv, scene), self._environ | added | tame
+        wrapped = sandbox.wrap(
+            argv,
+            roots=self.roots,
+            cwd=self.cwd,
+            scratch=scratch,
+            writes_git=bool(runs & GIT_WRITERS),
+            allowed=leave.paths,
+        )
+        return Confined(wrapped), self._environ | tame_repository(self.cwd, self._environ) | sandbox.environment(
+            scratch
+        )
 
     async def _all_begun(self) -> None:
         """Commands that are being started are known."""

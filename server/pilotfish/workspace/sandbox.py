@@ -1,21 +1,31 @@
-"""Where a command runs: its environment, and a bubblewrap sandbox where there is one.
+"""Where an approved command runs: its environment, and a bubblewrap sandbox where there is one.
 
-Promises: no secret of the user's environment reaches a command; git asks nobody, pages nothing, and does not run
-programs that a repository's own settings name for reading it. Hooks stay: a commit is expected to run them.
+A command that nobody was asked about runs in the sandbox of `readonly_sandbox.py` instead. Promises: no secret of the
+user's environment reaches a command; git asks nobody, pages nothing, and does not run programs that a repository's own
+settings name for reading it. Hooks stay: a commit is expected to run them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilotfish.settings import Settings
+from pilotfish.workspace.readonly_sandbox import (
+    TOOL_FOLDERS,
+    TOOL_SECRETS,
+    ReadOnlySandbox,
+    find_read_only_sandbox,
+    linked_git_folder,
+    no_read_only_sandbox,
+)
 
 SECRET_NAME = re.compile(
     r"(?:api|access|private|signing|encryption|account|storage|deploy|service)_?key|secret|token|passw|passphrase"
@@ -60,6 +70,7 @@ GIT_SETTINGS = (
     ("core.askPass", ""),
     ("log.showSignature", "false"),
     ("protocol.ext.allow", "never"),
+    ("safe.bareRepository", "explicit"),
 )
 """Stronger than a repository's own: each of these names a program that reading a repository would run. Those whose
 names are a repository's to choose are in `repository.py`."""
@@ -74,16 +85,16 @@ HIDDEN_FOLDERS = ("/run/user", "/var/tmp")  # noqa: S108 - hidden, not used
 MASKED_SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
 """Who may speak to these may do anything on the machine."""
 
-TOOL_FOLDERS = (
-    ".asdf", ".bun", ".cargo", ".deno", ".dotnet", ".fnm", ".ghcup", ".gradle", ".jenv", ".juliaup", ".local/bin",
-    ".local/lib", ".local/pipx", ".local/share/fnm", ".local/share/mise", ".local/share/pnpm", ".local/share/uv",
-    ".m2/repository",
-    ".nix-profile", ".nodenv", ".nvm", ".opam", ".pyenv", ".rbenv", ".rustup", ".rye", ".sdkman", ".volta", "go",
+PROTECTED = (
+    ".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".githooks", ".pre-commit-config.yaml", ".github/workflows",
+    ".github/actions", ".gitlab-ci.yml", ".circleci", ".ci", "AGENTS.md", "CLAUDE.md", ".mcp.json", ".pilotfish",
+    ".claude", ".cursor", ".codex", ".envrc", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv",
+    ".cargo/config.toml", ".mvn", ".gdbinit",
 )  # fmt: skip
-"""Of a hidden home these stay readable: compilers and package managers live there."""
+"""Of a workspace: what an editor, a shell, git, a build server or an agent obeys later. Commands do not write it."""
 
-MASKED_FILES = (".cargo/credentials", ".cargo/credentials.toml", ".gradle/gradle.properties")
-"""Of those, what holds keys."""
+GIT_WRITERS = frozenset({"git", "gh", "glab", "hub", "jj", "pre-commit", "lefthook", "tig", "lazygit"})
+"""Programs for which the repository itself is writable."""
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -112,9 +123,12 @@ def git_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     return named
 
 
+NO_READ_ONLY = no_read_only_sandbox("none was looked for")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """How commands are confined. `reason` says why they are not, when `bwrap` is None."""
+    """How approved commands are confined. `reason` says why they are not, when `bwrap` is None."""
 
     bwrap: str | None
     reason: str = ""
@@ -122,13 +136,17 @@ class Sandbox:
     home: Path | None = None
     identity: str = ""
     """the user's name and address for commits, as git's configuration; the rest of it is hidden with the home"""
+    read_only: ReadOnlySandbox = NO_READ_ONLY
+    """where commands run that nobody was asked about"""
 
     @property
     def words(self) -> str:
         """for the status page and for people"""
         if self.bwrap is None:
-            return f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
-        return f"bubblewrap: workspace writable, home hidden, network {'on' if self.network else 'off'}"
+            told = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
+        else:
+            told = f"bubblewrap: workspace writable, home hidden, network {'on' if self.network else 'off'}"
+        return f"{told}; {self.read_only.words}"
 
     def environment(self, scratch: Path) -> dict[str, str]:
         """What a command needs to know of its confinement."""
@@ -137,8 +155,18 @@ class Sandbox:
         (scratch / IDENTITY_FILE).write_text(self.identity)
         return {"GIT_CONFIG_GLOBAL": f"/tmp/{IDENTITY_FILE}", "TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
 
-    def wrap(self, argv: Sequence[str], *, roots: Sequence[Path], cwd: Path, scratch: Path) -> list[str]:
-        """The command line that runs `argv` inside. `scratch` is what it sees as /tmp, kept between commands."""
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        roots: Sequence[Path],
+        cwd: Path,
+        scratch: Path,
+        writes_git: bool = True,
+        allowed: Sequence[Path] = (),
+    ) -> list[str]:
+        """The command line that runs `argv` inside. `scratch` is what it sees as /tmp, kept between commands; `allowed`
+        are protected files that a person allowed it to change."""
         if self.bwrap is None:
             return list(argv)
         binds: list[str] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
@@ -152,17 +180,19 @@ class Sandbox:
         binds += self._home_binds()
         for root in roots:
             binds += ["--bind", str(root), str(root)]
-        for git in filter(None, map(git_folder, roots)):
-            if not any(git.is_relative_to(root) for root in roots):
-                binds += ["--bind", str(git), str(git)]
-            for guarded in (git / "hooks", git / "config"):
-                # What the user's own git would run or obey later is not the agent's to write.
-                if guarded.exists():
-                    binds += ["--ro-bind", str(guarded), str(guarded)]
-        confine = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--chdir", str(cwd)]
+        for place in _protected(roots, writes_git=writes_git):
+            if not any(path.is_relative_to(place) for path in allowed):
+                binds += ["--ro-bind", str(place), str(place)]
+        confine = [
+            "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL", "--new-session",
+            "--die-with-parent", "--chdir", str(cwd),
+        ]  # fmt: skip
         if not self.network:
             confine.append("--unshare-net")
-        return [self.bwrap, *binds, *confine, "--", *argv]
+        linked = [str(git) for root in roots if (git := linked_git_folder(root)) is not None and writes_git]
+        writable = [word for git in linked for word in ("--bind", git, git)]
+        guarded = [word for git in linked for word in _guards(Path(git))]
+        return [self.bwrap, *binds, *writable, *guarded, *confine, "--", *argv]
 
     def _home_binds(self) -> list[str]:
         home = self.home
@@ -172,7 +202,7 @@ class Sandbox:
         for folder in TOOL_FOLDERS:
             if (home / folder).exists():
                 binds += ["--ro-bind", str(home / folder), str(home / folder)]
-        for file in MASKED_FILES:
+        for file in TOOL_SECRETS:
             if (home / file).exists():
                 binds += ["--ro-bind", "/dev/null", str(home / file)]
         return binds
@@ -186,13 +216,20 @@ def no_sandbox(reason: str, *, network: bool = True) -> Sandbox:
 def chosen_sandbox(settings: Settings) -> Sandbox:
     """The sandbox that the user's settings ask for, as far as this machine has it. Blocking."""
     if settings.sandbox == "off":
-        return no_sandbox("turned off", network=settings.network)
+        return replace(
+            no_sandbox("turned off", network=settings.network),
+            read_only=no_read_only_sandbox("sandboxes are turned off"),
+        )
     return find_sandbox(settings.network)
 
 
 @functools.cache
 def find_sandbox(network: bool = True) -> Sandbox:
-    """The sandbox of this machine, tried once: bubblewrap may be installed and yet not allowed to work. Blocking."""
+    """The sandboxes of this machine, tried once: bubblewrap may be installed and yet not work. Blocking."""
+    return replace(_find_bubblewrap(network), read_only=find_read_only_sandbox())
+
+
+def _find_bubblewrap(network: bool) -> Sandbox:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         return no_sandbox("bubblewrap is not installed", network=network)
@@ -207,6 +244,27 @@ def find_sandbox(network: bool = True) -> Sandbox:
         words = why[0] if why else f"exit code {done.returncode}"
         return no_sandbox(f"bubblewrap does not work here ({words})", network=network)
     return trial
+
+
+def _protected(roots: Sequence[Path], *, writes_git: bool) -> list[Path]:
+    """What is in the workspace and not for commands to write. A repository has a folder for hooks, so that none can be
+    made: an empty one changes nothing."""
+    found = [root / name for root in roots for name in PROTECTED if (root / name).exists()]
+    for root in roots:
+        git = root / ".git"
+        if git.is_dir() and not git.is_symlink():
+            found += [git] if not writes_git else [Path(path) for path in _guards(git)[1::3]]
+        elif git.exists():
+            found.append(git)
+    return found
+
+
+def _guards(git: Path) -> list[str]:
+    """What the user's own git would run or obey later."""
+    with contextlib.suppress(OSError):
+        (git / "hooks").mkdir(exist_ok=True)
+    names = ("hooks", "config", "config.worktree", "info/attributes")
+    return [word for name in names if (git / name).exists() for word in ("--ro-bind", str(git / name), str(git / name))]
 
 
 def _home() -> Path | None:
@@ -232,17 +290,3 @@ def _identity() -> str:
         if value and "\n" not in value:
             lines.append(f'\t{key} = "{value}"')
     return "\n".join(lines) + "\n"
-
-
-def git_folder(root: Path) -> Path | None:
-    """Where a root's repository keeps its own files; in a linked worktree that is elsewhere."""
-    git = root / ".git"
-    if git.is_dir():
-        return git
-    try:
-        pointer = git.read_text().removeprefix("gitdir:").strip()
-        inner = (root / pointer).resolve()
-        common = inner / "commondir"
-        return (inner / common.read_text().strip()).resolve() if common.exists() else inner
-    except (OSError, ValueError):
-        return None

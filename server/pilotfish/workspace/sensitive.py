@@ -69,14 +69,19 @@ _DATA = "{json,yaml,yml,toml,ini,xml,txt,csv,env,properties,conf,cfg,enc,plist}"
 _TELLS_SECRETS = {
     "environment file, often with secrets": ".env* *.env",
     "private key": """
-        id_{rsa,dsa,ecdsa,ed25519}* *.{pem,key,ppk,p12,pfx,p8,jks,keystore,kdb,kdbx,gpg}""",
+        id_{rsa,dsa,ecdsa,ed25519}* *.{pem,key,ppk,p12,pfx,p8,jks,keystore,kdb,kdbx,gpg,asc,age,ovpn}
+        age.key sops-key.txt""",
     "key store": ".ssh/** .gnupg/** .password-store/**",
-    "cloud credentials": ".aws/** .azure/** .kube/** .oci/** gcloud/** service{-,_,}account*.json",
+    "cloud credentials": """
+        .aws/** .azure/** .kube/** .oci/** gcloud/** *service{-,_,}account*.json *firebase-adminsdk*.json
+        application_default_credentials.json kubeconfig{,.yaml,.yml} *.kubeconfig gha-creds-*.json""",
     "credentials": f"""
         {{credentials,credential,.credentials,.secrets}} {{credentials,credential,secrets,secret}}.{_DATA}
         .git-credentials .netrc _netrc .pgpass .my.cnf .npmrc .yarnrc .yarnrc.yml .pypirc .htpasswd .vault-token
         .vault_token .terraformrc .dockercfg .docker/config.json gh/hosts.yml .s3cfg .boto auth.json token.json
-        client_secret*.json .cargo/credentials* .git/config .gitconfig""",
+        client_secret*.json .cargo/credentials* .git/config .gitconfig .secrets.{{toml,yaml,yml,json}} rclone.conf
+        appsettings.*.json local.settings.json .pgpass.conf .msmtprc .mailrc .dockerconfigjson .sentryclirc
+        wp-config.php .rubygems/credentials .gem/credentials terraform.rc .config/gh/hosts.yml hub.yml""",
     "infrastructure state with secrets": "*.tfstate *.tfstate.* *.tfvars *.tfvars.json",
 }
 _DOES_SOMETHING = {
@@ -94,6 +99,9 @@ _DOES_SOMETHING = {
         {agents,agent,claude,gemini,copilot-instructions,skill}{,.local,.override}.md .mcp.json mcp.json
         .{pilotfish,claude,cursor,codex,gemini,continue,roo,kiro,windsurf,aider,goose}/** .pilotfishignore
         .{cursorrules,windsurfrules,clinerules,goosehints}/** .github/{instructions,prompts,agents}/**""",
+    "runs by itself later": """
+        .venv/** node_modules/.bin/** *.pth sitecustomize.py usercustomize.py .cargo/config{,.toml} gradlew{,.bat}
+        .mvn/** mvnw{,.cmd} .gdbinit .lldbinit .envrc .npmrc .yarn/** .pnp.{cjs,js} .pnpmfile.cjs""",
     "runs on a build server": """
         .github/{workflows,actions}/** .gitlab-ci.yml .gitlab/ci/** .circleci/** .buildkite/** .travis.yml
         {azure,bitbucket}-pipelines.{yml,yaml} jenkinsfile* .drone.yml .ci/** .woodpecker/** .woodpecker.{yml,yaml}
