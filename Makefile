@@ -72,7 +72,7 @@ chaos: SEED := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 chaos: $(READY)
 	@echo "seed $(SEED)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
-	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/test_cancel.py --timeout=3600
+	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/turn/test_cancel.py --timeout=3600
 	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
 # Writes the committed files that are generated from server/pilotfish/protocol/wire.

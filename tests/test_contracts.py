@@ -12,13 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 BREACHES = [
-    ("core/messages.py", "import pilotfish.workspace.port", "The rooms: imports go down only"),
+    ("conversation/messages.py", "import pilotfish.workspace.editor", "The rooms: imports go down only"),
     ("new_room.py", "", "The rooms: imports go down only"),
-    ("core/trim.py", "import pydantic_ai", "Only engine knows pydantic-ai"),
-    ("engine/order.py", "import pygls", "Only lsp knows pygls and lsprotocol"),
-    ("engine/order.py", "import acp", "Only acp knows the ACP SDK"),
+    ("conversation/history/trim.py", "import pydantic_ai", "Only engine knows pydantic-ai"),
+    ("engine/turn/call_order.py", "import pygls", "Only lsp knows pygls and lsprotocol"),
+    ("engine/turn/call_order.py", "import acp", "Only acp knows the ACP SDK"),
     ("tools/glob.py", "import pilotfish.tools.grep", "Tools do not know each other"),
-    ("protocol/wire/base.py", "import pilotfish.core.messages", "The wire knows no room"),
+    ("protocol/wire/base.py", "import pilotfish.conversation.messages", "The wire knows no room"),
 ]
 
 

@@ -14,7 +14,7 @@ LIBRARIES = frozenset(
 )
 EXCEPTIONS = {
     (
-        "workspace/web.py",
+        "workspace/web/fetch.py",
         "_pool",
     ): "httpx2 has no parameter for the network backend of its pool, which checks addresses",
 }

@@ -16,11 +16,22 @@ from collections.abc import Callable, Sequence
 import orjson
 from tests.bench.figures import Table
 
-from pilotfish.core.calls import CallStatus, CanonicalToolCall
-from pilotfish.core.faults import find_dangling_tool_call_ids, find_faults, is_sound
-from pilotfish.core.fold import get_messages_for_llm, transcript
-from pilotfish.core.ids import with_plain_ids
-from pilotfish.core.messages import (
+from pilotfish.conversation.calls import CallStatus, CanonicalToolCall
+from pilotfish.conversation.history.call_ids import with_plain_ids
+from pilotfish.conversation.history.sanitizer import (
+    give_calls_their_own_ids,
+    place_returns,
+    remove_consecutive_requests,
+    remove_dangling_tool_calls,
+    remove_empty_responses,
+    repair,
+    run_cleanup_loop,
+    sanitize_history_for_resume,
+    split_by_side,
+)
+from pilotfish.conversation.history.trim import trim
+from pilotfish.conversation.history.validation import find_dangling_tool_call_ids, find_faults, is_sound
+from pilotfish.conversation.messages import (
     CanonicalMessage,
     MessageRole,
     Part,
@@ -32,20 +43,9 @@ from pilotfish.core.messages import (
     message_from_json,
     message_to_json,
 )
-from pilotfish.core.records import MessageRecord, Record, ToolCallRecord, record_from_json, record_to_json
-from pilotfish.core.sanitizer import (
-    give_calls_their_own_ids,
-    place_returns,
-    remove_consecutive_requests,
-    remove_dangling_tool_calls,
-    remove_empty_responses,
-    repair,
-    run_cleanup_loop,
-    sanitize_history_for_resume,
-    split_by_side,
-)
-from pilotfish.core.textcalls import find_calls
-from pilotfish.core.trim import trim
+from pilotfish.conversation.model_history import get_messages_for_llm, transcript
+from pilotfish.conversation.records import MessageRecord, Record, ToolCallRecord, record_from_json, record_to_json
+from pilotfish.conversation.text_calls import find_calls
 
 SIZES = (10_000, 20_000)
 LINEAR = 3  # what twice the messages may cost: caches of the processor make it a little more than 2
@@ -180,13 +180,13 @@ def warm(work: Callable[[History], object]) -> Bench:
 
 
 def _send(history: History) -> object:
-    from pilotfish.engine.adapter import from_canonical
+    from pilotfish.engine.model.adapter import from_canonical
 
     return [from_canonical(message) for message in trim(repair(history), tool_history_rounds=10)]
 
 
 def _fresh_send(size: int) -> Callable[[], object]:
-    from pilotfish.engine.adapter import from_canonical
+    from pilotfish.engine.model.adapter import from_canonical
 
     lines = [message_to_json(message) for message in sound(size)]
     return lambda: [from_canonical(message_from_json(line)) for line in lines]

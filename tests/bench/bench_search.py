@@ -25,8 +25,8 @@ from tests.support.tools import Bench, bench
 
 from pilotfish.tools import glob, grep
 from pilotfish.tools.tool import Tool
-from pilotfish.workspace.index import Index
-from pilotfish.workspace.ripgrep import find_rg
+from pilotfish.workspace.search.file_index import Index
+from pilotfish.workspace.search.ripgrep import find_rg
 
 FILES = 100_000
 ROUNDS = 5

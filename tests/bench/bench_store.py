@@ -17,8 +17,8 @@ from pathlib import Path
 
 from tests.bench.figures import Table
 
-from pilotfish.core.messages import CallResult, CallStatus, CanonicalToolCall
-from pilotfish.core.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
+from pilotfish.conversation.messages import CallResult, CallStatus, CanonicalToolCall
+from pilotfish.conversation.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.db.tables import Tables
 from pilotfish.store.ledger import Ledger

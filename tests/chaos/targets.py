@@ -16,39 +16,39 @@ from functools import cache
 from typing import Any
 
 import pydantic_core
-from tests.core.test_records import RECORDS
-from tests.core.test_sanitizer import (
+from tests.conversation.history.test_sanitizer import (
     every_call_answered_once_right_after_its_message,
     every_named_call_kept,
     every_word_in_its_order,
     no_faults_and_stable,
 )
-from tests.core.test_shell import SOUP
-from tests.core.test_textcalls import _PIECES as CALL_PIECES
-from tests.core.test_textcalls import TOOLS
-from tests.engine.test_adapter import MESSAGES, REQUEST_PARTS, RESPONSE_PARTS, _may_stand, samples
+from tests.conversation.test_records import RECORDS
+from tests.conversation.test_text_calls import _PIECES as CALL_PIECES
+from tests.conversation.test_text_calls import TOOLS
+from tests.engine.model.test_adapter import MESSAGES, REQUEST_PARTS, RESPONSE_PARTS, _may_stand, samples
+from tests.policy.shell.test_parser import SOUP
 from tests.store.test_legacy import _file as legacy_file
 from tests.support.client import frame
 from tests.support.history import broken_history
 from tests.support.policy import command, corpus
 
-from pilotfish.core.commands import study
-from pilotfish.core.messages import message_from_json, message_to_json
-from pilotfish.core.policy import Mode, judge
-from pilotfish.core.records import Entry, record_to_json
-from pilotfish.core.sanitizer import repair
-from pilotfish.core.shell import Line, parse
-from pilotfish.core.textcalls import find_calls
-from pilotfish.engine.adapter import from_canonical, to_canonical
+from pilotfish.conversation.history.sanitizer import repair
+from pilotfish.conversation.messages import message_from_json, message_to_json
+from pilotfish.conversation.records import Entry, record_to_json
+from pilotfish.conversation.text_calls import find_calls
+from pilotfish.engine.model.adapter import from_canonical, to_canonical
 from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMessage
-from pilotfish.lsp.stdio import FrameReader
+from pilotfish.lsp.connection.stdio import FrameReader
+from pilotfish.policy.judge import Mode, judge
+from pilotfish.policy.shell.analysis import study
+from pilotfish.policy.shell.parser import Line, parse
 from pilotfish.store.db.schema import migrate
 from pilotfish.store.db.tables import Tables
 from pilotfish.store.export.archive import SessionArchive, from_json, to_json
 from pilotfish.store.export.legacy import from_legacy
 from pilotfish.store.rows import SessionRow
-from pilotfish.workspace.matching import Replacement, match
-from pilotfish.workspace.text import check, replace, unify
+from pilotfish.workspace.files.encoding import check, replace, unify
+from pilotfish.workspace.files.matching import Replacement, match
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from pilotfish.core.messages import Category
-from pilotfish.core.policy import judge
-from pilotfish.core.shell_git import GIT
-from pilotfish.core.shell_table import TABLE
-from pilotfish.engine.facts import collect
+from pilotfish.conversation.messages import Category
+from pilotfish.engine.turn.call_facts import collect
+from pilotfish.policy.judge import judge
+from pilotfish.policy.shell.git_commands import GIT
+from pilotfish.policy.shell.read_only_commands import TABLE
 from pilotfish.tools.tool import Subject
-from pilotfish.workspace.paths import resolve
-from pilotfish.workspace.processes import Leave, Processes
-from pilotfish.workspace.sandbox import find_sandbox
+from pilotfish.workspace.files.paths import resolve
+from pilotfish.workspace.process.processes import Leave, Processes
+from pilotfish.workspace.process.sandbox import find_sandbox
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 SEED = int(os.environ.get("PILOTFISH_SEED", "18"))

@@ -22,20 +22,20 @@ import pytest
 from tests.support.policy import corpus
 from tests.support.tools import bench
 
-from pilotfish.core.messages import Category
-from pilotfish.core.policy import CallFacts, Decision, Rule, Verdict, judge
-from pilotfish.core.shell_args import Read, Spec
-from pilotfish.core.shell_git import GIT as GIT_TABLE
-from pilotfish.core.shell_table import TABLE, read_only
-from pilotfish.engine.facts import collect
+from pilotfish.config.rule_store import RuleBook
+from pilotfish.config.settings import Settings
+from pilotfish.conversation.messages import Category
 from pilotfish.engine.policy_check import Check
-from pilotfish.engine.rules import RuleBook
+from pilotfish.engine.turn.call_facts import collect
 from pilotfish.errors import Refused
-from pilotfish.settings import Settings
+from pilotfish.policy.judge import CallFacts, Decision, Rule, Verdict, judge
+from pilotfish.policy.shell.arguments import Read, Spec
+from pilotfish.policy.shell.git_commands import GIT as GIT_TABLE
+from pilotfish.policy.shell.read_only_commands import TABLE, read_only
 from pilotfish.tools.tool import Subject
 from pilotfish.tools.write_file import TOOL as WRITE_FILE
-from pilotfish.workspace.paths import Place, resolve
-from pilotfish.workspace.sandbox import clean_environment
+from pilotfish.workspace.files.paths import Place, resolve
+from pilotfish.workspace.process.sandbox import clean_environment
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 GIT = shutil.which("git")

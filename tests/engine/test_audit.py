@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from pilotfish.core.approvals import seal
-from pilotfish.core.records import ApprovalRecord, Entry, StateRecord
+from pilotfish.conversation.records import ApprovalRecord, Entry, StateRecord
 from pilotfish.engine.audit import check, lines, trail
+from pilotfish.policy.audit_chain import seal
 
 FIRST = seal(
     ApprovalRecord(

@@ -6,16 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-IMPORTED = "import sys, pilotfish.engine.live; print('pydantic_ai' in sys.modules)"
+IMPORTED = "import sys, pilotfish.engine.engine; print('pydantic_ai' in sys.modules)"
 
 SERVED = """
 import asyncio, sys
 from pathlib import Path
 from tests.support.faces import SilentFace
-from pilotfish.engine.live import Live
-from pilotfish.settings import Settings
+from pilotfish.engine.engine import Live
+from pilotfish.config.settings import Settings
 from pilotfish.store.ledger import Ledger
-from pilotfish.workspace.port import NoEditor
+from pilotfish.workspace.editor import NoEditor
 
 async def main():
     live = Live(Settings(), Ledger.open(Path(sys.argv[1])), SilentFace(NoEditor()))

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pilotfish.core.rules import Rule
+from pilotfish.config.rule_store import RuleBook
+from pilotfish.config.settings import Settings
 from pilotfish.engine import policy_check
 from pilotfish.engine.policy_check import Check
-from pilotfish.engine.rules import RuleBook
-from pilotfish.settings import Settings
+from pilotfish.policy.rules import Rule
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 from lsprotocol import types
 from pygls.progress import Progress
 
-from pilotfish.lsp import loading
-from pilotfish.lsp.loading import Engine, Loader, Parts, World
-from pilotfish.lsp.progress import Progresses
+from pilotfish.lsp import engine_loader
+from pilotfish.lsp.engine_loader import Engine, Loader, Parts, World
+from pilotfish.lsp.generic_client.progress import Progresses
 
 
 class Connection:
@@ -29,7 +29,7 @@ class Connection:
 
 
 async def test_however_many_wait_for_the_engine_they_see_once_that_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "PATIENCE", 0.0)
+    monkeypatch.setattr(engine_loader, "PATIENCE", 0.0)
     connection, client = cast("Any", Connection()), cast("Any", SimpleNamespace(progress=True))
     nothing, engine, goes_on = cast("Any", None), cast("Engine", object()), asyncio.Event()
     loader = Loader(

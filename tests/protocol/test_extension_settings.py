@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pilotfish.settings import Budget, Settings
+from pilotfish.config.settings import Budget, Settings
 
 EXTENSION = Path(__file__).parents[2] / "client-vscode"
 NOT_FOR_PEOPLE = {"protectTokens", "minimumSavedTokens", "telemetry"}

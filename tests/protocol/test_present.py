@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, get_args
 
-from pilotfish.core import items, messages, records
+from pilotfish.conversation import items, messages, records
 from pilotfish.protocol import present, wire
 
 USAGE = records.Usage(input_tokens=1, output_tokens=2, cached_tokens=3, requests=4, tool_calls=5, cost=0.5)

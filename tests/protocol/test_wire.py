@@ -10,10 +10,10 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from pilotfish.core import messages, records
-from pilotfish.core.policy import Mode
-from pilotfish.engine.ports import OptionId
+from pilotfish.conversation import messages, records
+from pilotfish.engine.frontend import OptionId
 from pilotfish.errors import FailureKind
+from pilotfish.policy.judge import Mode
 from pilotfish.protocol import wire
 
 CONTRACT: dict[str, tuple[str, ...]] = {

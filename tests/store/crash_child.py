@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from pilotfish.core.messages import (
+from pilotfish.conversation.messages import (
     CallResult,
     CallStatus,
     CanonicalMessage,
@@ -30,7 +30,7 @@ from pilotfish.core.messages import (
     UserPromptPart,
     message_to_json,
 )
-from pilotfish.core.records import (
+from pilotfish.conversation.records import (
     SILENT_TYPES,
     ChunkRecord,
     Entry,

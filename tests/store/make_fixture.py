@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.store.makers import TURN, Pen, call, chunk, opened, said, session, start, state
 
-from pilotfish.core.messages import CallStatus
-from pilotfish.core.records import (
+from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.records import (
     ApprovalRecord,
     Attachment,
     CompactionRecord,

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from pilotfish.core.messages import (
+from pilotfish.conversation.messages import (
     CallResult,
     CallStatus,
     CanonicalMessage,
@@ -19,7 +19,7 @@ from pilotfish.core.messages import (
     UserPromptPart,
     message_to_json,
 )
-from pilotfish.core.records import (
+from pilotfish.conversation.records import (
     SILENT_TYPES,
     ChunkRecord,
     Entry,

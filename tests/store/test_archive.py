@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, session, start
 
-from pilotfish.core.records import Attachment, MessageRecord, Usage
+from pilotfish.conversation.records import Attachment, MessageRecord, Usage
 from pilotfish.errors import BadRequest
 from pilotfish.store.ledger import Heads
 

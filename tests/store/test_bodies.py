@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.makers import TURN, call, said
 
-from pilotfish.core.records import MessageRecord, ToolCallRecord
+from pilotfish.conversation.records import MessageRecord, ToolCallRecord
 from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.db.bodies import LOST, MIN_TAKEN_OUT, blobs_of, decode, encode, taken_out_of
 

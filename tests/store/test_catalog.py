@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, session, sql, start
 
-from pilotfish.core.messages import CallStatus
-from pilotfish.core.records import ApprovalRecord, FileChangeRecord, Usage
+from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.records import ApprovalRecord, FileChangeRecord, Usage
 from pilotfish.errors import BadRequest, SessionBusy, StorageError, UnknownSession
 from pilotfish.store.catalog import Catalog, Snippet
 from pilotfish.store.db import search

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tests.store.makers import opened
 
-from pilotfish.core.faults import find_faults
-from pilotfish.core.fold import get_messages_for_llm
-from pilotfish.core.records import FileChangeRecord
+from pilotfish.conversation.history.validation import find_faults
+from pilotfish.conversation.model_history import get_messages_for_llm
+from pilotfish.conversation.records import FileChangeRecord
 from pilotfish.errors import UnknownSession
 
 ROUNDS = 400 if os.environ.get("PILOTFISH_LONG") else 30

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, session, sql, start, state
 
-from pilotfish.core.messages import CallStatus
-from pilotfish.core.records import ApprovalRecord, Attachment, Entry, MessageRecord, NoticeRecord, SessionRecord
+from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.records import ApprovalRecord, Attachment, Entry, MessageRecord, NoticeRecord, SessionRecord
 from pilotfish.errors import MovedOn, StorageError, UnknownSession
 from pilotfish.store.db.tables import Tables
 from pilotfish.store.ledger import Heads

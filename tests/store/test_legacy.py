@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.store.makers import opened
 
-from pilotfish.core.faults import find_faults
-from pilotfish.core.fold import get_messages_for_llm, transcript
-from pilotfish.core.items import CallItem, MessageItem, PromptItem
-from pilotfish.core.messages import CallStatus
+from pilotfish.conversation.history.validation import find_faults
+from pilotfish.conversation.items import CallItem, MessageItem, PromptItem
+from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.model_history import get_messages_for_llm, transcript
 from pilotfish.errors import BadRequest
 
 RECORDS: list[dict[str, Any]] = [

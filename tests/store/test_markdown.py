@@ -4,7 +4,7 @@ from datetime import UTC
 
 from tests.store.makers import TURN, Pen, opened, said, session, start
 
-from pilotfish.core.items import (
+from pilotfish.conversation.items import (
     CallItem,
     CompactionItem,
     FileChangeItem,
@@ -15,8 +15,8 @@ from pilotfish.core.items import (
     ThoughtItem,
     TurnEndItem,
 )
-from pilotfish.core.messages import CallApproval, CallResult, CallStatus, CanonicalToolCall
-from pilotfish.core.records import Failure, PlanEntry, Usage
+from pilotfish.conversation.messages import CallApproval, CallResult, CallStatus, CanonicalToolCall
+from pilotfish.conversation.records import Failure, PlanEntry, Usage
 from pilotfish.store.export.markdown import MAX_OUTPUT_CHARS, to_markdown
 
 ROW = session(

@@ -9,7 +9,7 @@ import pytest
 from tests.store.make_fixture import BEFORE, PICTURE, records
 from tests.store.makers import Pen, end, opened
 
-from pilotfish.core.records import TurnStartRecord
+from pilotfish.conversation.records import TurnStartRecord
 from pilotfish.store.db.schema import VERSION, migrate, statements
 from pilotfish.store.ledger import Heads
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.makers import Pen, call, chunk, end, said, session, sql, start, state
 
-from pilotfish.core.messages import CallStatus
-from pilotfish.core.records import Entry, Record, ToolCallRecord
+from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.records import Entry, Record, ToolCallRecord
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Heads, Ledger
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.store.makers import Pen, call, chunk, end, opened, said, session, start
 
-from pilotfish.core.records import Entry
+from pilotfish.conversation.records import Entry
 from pilotfish.errors import StorageError
 from pilotfish.store.db import writer
 from pilotfish.store.db.bodies import LOST

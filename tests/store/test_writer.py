@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.store.makers import Pen, call, chunk, end, opened, said, session, sql, start
 
-from pilotfish.core.records import Usage
+from pilotfish.conversation.records import Usage
 from pilotfish.errors import SessionBusy, StorageError, UnknownSession
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.db import writer

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pilotfish.workspace.port import Buffer, Hunk, Saved
+from pilotfish.workspace.editor import Buffer, Hunk, Saved
 
 Stage = Literal["hold", "apply", "applied", "save", "saving", "staged"]
 """When a request has arrived, when an edit has been made and not been answered, when a save is under way; and, for

@@ -12,7 +12,8 @@ from tests.support.faces import ALLOW, SilentFace
 from tests.support.provider import Answer as Reply
 from tests.support.provider import Provider, serve
 
-from pilotfish.core.records import (
+from pilotfish.config.settings import load
+from pilotfish.conversation.records import (
     ChunkRecord,
     NoticeRecord,
     StateRecord,
@@ -20,11 +21,10 @@ from pilotfish.core.records import (
     TurnEndRecord,
     TurnStartRecord,
 )
-from pilotfish.engine.live import Live
-from pilotfish.engine.ports import Answer, Outcome, Question, Told
-from pilotfish.settings import load
+from pilotfish.engine.engine import Live
+from pilotfish.engine.frontend import Answer, Outcome, Question, Told
 from pilotfish.store.ledger import Ledger
-from pilotfish.workspace.port import Editor, NoEditor
+from pilotfish.workspace.editor import Editor, NoEditor
 
 Dialect = Literal["chat", "responses", "anthropic", "google"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pilotfish.engine.ports import Answer, Question, Told
-from pilotfish.workspace.port import Editor
+from pilotfish.engine.frontend import Answer, Question, Told
+from pilotfish.workspace.editor import Editor
 
 
 class SilentFace:

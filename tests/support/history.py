@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from hypothesis import strategies as st
 
-from pilotfish.core.messages import (
+from pilotfish.conversation.messages import (
     OUTCOMES,
     CanonicalMessage,
     MessageRole,

@@ -7,10 +7,10 @@ import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
-from pilotfish.core.commands import study
-from pilotfish.core.messages import Category
-from pilotfish.core.policy import CallFacts, PathFact
-from pilotfish.core.rules import Access
+from pilotfish.conversation.messages import Category
+from pilotfish.policy.judge import CallFacts, PathFact
+from pilotfish.policy.rules import Access
+from pilotfish.policy.shell.analysis import study
 
 ROOT = "/w"
 CORPUS = Path(__file__).parent.parent / "core" / "corpus" / "commands.txt"

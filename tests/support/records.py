@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.support.history import parse
 
-from pilotfish.core.messages import CallStatus, CanonicalMessage, CanonicalToolCall, message_to_json
-from pilotfish.core.records import (
+from pilotfish.conversation.messages import CallStatus, CanonicalMessage, CanonicalToolCall, message_to_json
+from pilotfish.conversation.records import (
     CompactionRecord,
     MessageRecord,
     Record,

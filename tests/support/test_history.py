@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from tests.support.history import broken_histories, parse, show, sound_histories, words
 
-from pilotfish.core.messages import (
+from pilotfish.conversation.messages import (
     CanonicalMessage,
     MessageRole,
     SystemPromptPart,

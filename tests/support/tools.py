@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pilotfish.core.records import PlanEntry
+from pilotfish.conversation.records import PlanEntry
 from pilotfish.tools.tool import A, Context, Network, Result, Tool
-from pilotfish.workspace.port import Buffer, Hunk, NoEditor, Saved
-from pilotfish.workspace.processes import WORKSPACE_LEAVE, Leave
+from pilotfish.workspace.editor import Buffer, Hunk, NoEditor, Saved
+from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.workspace import Workspace
 
 

@@ -13,8 +13,8 @@ from pilotfish.errors import ToolError
 from pilotfish.tools import bash_output
 from pilotfish.tools.bash import TOOL
 from pilotfish.tools.tool import Preview
-from pilotfish.workspace.family import find
-from pilotfish.workspace.sandbox import Sandbox, no_sandbox
+from pilotfish.workspace.process.process_tree import find
+from pilotfish.workspace.process.sandbox import Sandbox, no_sandbox
 
 
 @asynccontextmanager

@@ -78,7 +78,7 @@ async def test_a_search_that_takes_too_long_gives_what_it_has(tmp_path: Path, mo
     slow = tmp_path / ".slow"
     slow.write_text("#!/bin/sh\nprintf './a.py\\0001:fish\\n'\nexec sleep 60\n")
     slow.chmod(0o755)
-    monkeypatch.setattr("pilotfish.workspace.ripgrep.find_rg", lambda: slow)
+    monkeypatch.setattr("pilotfish.workspace.search.ripgrep.find_rg", lambda: slow)
     async with bench(tmp_path) as made:
         result = await TOOL.run(made.context(timeout=1), parse(TOOL, {"pattern": "fish"}))
     assert result.text == "a.py\n1: fish\n[stopped after 1 s; narrow the search]"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.support.tools import Bench, bench
 
-from pilotfish.core.messages import Location
+from pilotfish.conversation.messages import Location
 from pilotfish.errors import Refused, ToolError
 from pilotfish.tools.read_file import TOOL, ReadFileArgs
 from pilotfish.tools.tool import Subject, Touch
-from pilotfish.workspace import view
+from pilotfish.workspace.files import view
 
 
 @pytest.fixture

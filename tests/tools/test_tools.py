@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.support.tools import bench, parse
 
-from pilotfish.core.messages import Category
-from pilotfish.core.records import PlanEntry
+from pilotfish.conversation.messages import Category
+from pilotfish.conversation.records import PlanEntry
 from pilotfish.tools import TOOLS, ask_user, read_output, research_codebase, update_plan
 from pilotfish.tools.tool import Tool, parameters
 

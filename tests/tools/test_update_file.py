@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.support.tools import Bench, bench
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.errors import StaleEdit, ToolError
 from pilotfish.tools import read_file
 from pilotfish.tools.tool import Subject, Touch
 from pilotfish.tools.update_file import TOOL, FileEdit, UpdateFileArgs
-from pilotfish.workspace.matching import Ambiguous, NotFound
+from pilotfish.workspace.files.matching import Ambiguous, NotFound
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
 

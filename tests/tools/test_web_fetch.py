@@ -9,7 +9,7 @@ from tests.support.tools import bench, parse
 from pilotfish.errors import Refused
 from pilotfish.tools import web_fetch
 from pilotfish.tools.web_fetch import TOOL
-from pilotfish.workspace.web import Elsewhere, Page
+from pilotfish.workspace.web.fetch import Elsewhere, Page
 
 URL = "https://example.com/page"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from tests.support.tools import Bench, bench
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.errors import Refused, StaleEdit, ToolError
 from pilotfish.tools import read_file
 from pilotfish.tools.tool import FilePreview, Preview, Subject, Touch
 from pilotfish.tools.write_file import TOOL, WriteFileArgs
-from pilotfish.workspace.changes import FileChange
+from pilotfish.workspace.files.changes import FileChange
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from tests.support.clock import FakeClock
 from tests.support.editor import FakeEditor
 
 from pilotfish.errors import Refused, StaleEdit, ToolError
-from pilotfish.workspace import writer
-from pilotfish.workspace.atomic import Staged
-from pilotfish.workspace.changes import FileChange, Refusal
-from pilotfish.workspace.disk import Disk
-from pilotfish.workspace.drafts import Edit, Rewrite
-from pilotfish.workspace.matching import Replacement
-from pilotfish.workspace.port import Hunk, NoEditor
-from pilotfish.workspace.text import MAX_TEXT_BYTES, decode
+from pilotfish.workspace.editor import Hunk, NoEditor
+from pilotfish.workspace.files import writer
+from pilotfish.workspace.files.atomic import Staged
+from pilotfish.workspace.files.changes import FileChange, Refusal
+from pilotfish.workspace.files.disk import Disk
+from pilotfish.workspace.files.drafts import Edit, Rewrite
+from pilotfish.workspace.files.encoding import MAX_TEXT_BYTES, decode
+from pilotfish.workspace.files.matching import Replacement
 from pilotfish.workspace.workspace import Workspace
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))

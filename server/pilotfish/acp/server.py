@@ -16,14 +16,14 @@ import acp
 from acp import schema
 from pilotfish import __version__
 from pilotfish.acp import words
-from pilotfish.core.visible import visible
-from pilotfish.engine.live import Live
-from pilotfish.engine.observe import log_path, start_logging
-from pilotfish.engine.ports import Answer, OptionId, Outcome, Question, Told
+from pilotfish.config.settings import load_user
+from pilotfish.engine.engine import Live
+from pilotfish.engine.frontend import Answer, OptionId, Outcome, Question, Told
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
-from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
-from pilotfish.workspace.port import Editor, NoEditor
+from pilotfish.telemetry.logs import log_path, start_logging
+from pilotfish.text.display_safe import visible
+from pilotfish.workspace.editor import Editor, NoEditor
 
 log = logging.getLogger(__name__)
 

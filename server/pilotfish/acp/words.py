@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 import acp
 from acp import schema
-from pilotfish.core.fold import Item
-from pilotfish.core.items import CallItem, MessageItem, PromptItem, ThoughtItem
-from pilotfish.core.messages import CallStatus, CanonicalToolCall, Category
-from pilotfish.core.records import (
+from pilotfish.conversation.items import CallItem, MessageItem, PromptItem, ThoughtItem
+from pilotfish.conversation.messages import CallStatus, CanonicalToolCall, Category
+from pilotfish.conversation.model_history import Item
+from pilotfish.conversation.records import (
     ChunkRecord,
     NoticeRecord,
     PlanRecord,
@@ -21,7 +21,7 @@ from pilotfish.core.records import (
     StopReason,
     ToolCallRecord,
 )
-from pilotfish.engine.ports import Option, Question, Session
+from pilotfish.engine.frontend import Option, Question, Session
 from pilotfish.errors import BadRequest
 
 Update = (

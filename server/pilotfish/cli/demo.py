@@ -24,8 +24,8 @@ from rich.text import Text
 
 from pilotfish import __version__
 from pilotfish.cli.keyboard import Lines
-from pilotfish.core.visible import visible
-from pilotfish.engine.demo_sample import sample_workspace
+from pilotfish.engine.model.demo_sample import sample_workspace
+from pilotfish.text.display_safe import visible
 
 PROMPT = "The test fails. Find out why, and fix it."
 GLYPHS = {

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pilotfish import __version__
+from pilotfish.config.settings import ENVIRONMENT, config_path, load_user
 from pilotfish.errors import PilotfishError, TurnError
-from pilotfish.settings import ENVIRONMENT, config_path, load_user
 
 ANSWER_SECONDS = 5.0
 
@@ -74,7 +74,7 @@ async def _settings() -> Finding:
 
 
 async def _search() -> Finding:
-    from pilotfish.workspace.ripgrep import find_rg
+    from pilotfish.workspace.search.ripgrep import find_rg
 
     try:
         path = find_rg()
@@ -89,7 +89,7 @@ async def _bash() -> Finding:
 
 
 async def _sandbox() -> Finding:
-    from pilotfish.workspace.sandbox import chosen_sandbox
+    from pilotfish.workspace.process.sandbox import chosen_sandbox
 
     settings = load_user().settings
     found = await asyncio.to_thread(chosen_sandbox, settings)
@@ -124,19 +124,19 @@ async def _store() -> Finding:
 
 
 async def _model() -> Finding:
-    from pilotfish.engine import models
+    from pilotfish.engine.model import resolve
 
     settings = load_user().settings
     try:
-        address = str(getattr(models.resolve(settings.model, settings, {}), "base_url", None) or "")
+        address = str(getattr(resolve.resolve(settings.model, settings, {}), "base_url", None) or "")
     except TurnError as error:
         return Finding("model", good=False, words=f"{settings.model}: {error}", remedy=error.remedy)
     finally:
-        await models.aclose()
+        await resolve.aclose()
     if settings.model == "demo":
         remedy = "Set a real one: `PILOTFISH_MODEL`, `config.toml`, or the editor's settings."
         return Finding("model", good=True, words="demo (the embedded one)", remedy=remedy)
-    found = {model.id: model for model in await models.available(settings, {})}
+    found = {model.id: model for model in await resolve.available(settings, {})}
     known = found.get(settings.model)
     if known is not None and not known.available:
         return Finding("model", good=False, words=f"{settings.model}: {known.reason}", remedy="Check key and address.")

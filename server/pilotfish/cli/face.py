@@ -17,11 +17,11 @@ import orjson
 
 from pilotfish.cli.keyboard import Lines
 from pilotfish.cli.screen import Screen
-from pilotfish.core.visible import exact, visible
-from pilotfish.engine.live import Live
-from pilotfish.engine.ports import Answer, OptionId, Question, Session, Told
+from pilotfish.engine.engine import Live
+from pilotfish.engine.frontend import Answer, OptionId, Question, Session, Told
 from pilotfish.protocol import present, wire
-from pilotfish.workspace.port import Editor, NoEditor
+from pilotfish.text.display_safe import exact, visible
+from pilotfish.workspace.editor import Editor, NoEditor
 
 KEYS: Mapping[str, OptionId] = {
     "y": "allow_once",

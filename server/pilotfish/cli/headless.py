@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotfish.cli.face import TerminalFace
-from pilotfish.core.records import StopReason
-from pilotfish.core.visible import visible
-from pilotfish.engine.live import Live
-from pilotfish.engine.observe import log_path, start_logging
-from pilotfish.engine.ports import Outcome
+from pilotfish.config.settings import load_user
+from pilotfish.conversation.records import StopReason
+from pilotfish.engine.engine import Live
+from pilotfish.engine.frontend import Outcome
 from pilotfish.errors import PilotfishError, StorageError, UnknownSession
-from pilotfish.settings import load_user
 from pilotfish.store.ledger import Ledger
-from pilotfish.workspace.processes import kill_everything
+from pilotfish.telemetry.logs import log_path, start_logging
+from pilotfish.text.display_safe import visible
+from pilotfish.workspace.process.processes import kill_everything
 
 EXIT_CODES: dict[StopReason, int] = {
     "end_turn": 0,

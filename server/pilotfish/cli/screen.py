@@ -12,8 +12,8 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from pilotfish.cli.keyboard import Spinner
-from pilotfish.core.messages import CallStatus, CanonicalToolCall
-from pilotfish.core.records import (
+from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
+from pilotfish.conversation.records import (
     ChunkRecord,
     CompactionRecord,
     FileChangeRecord,
@@ -24,7 +24,7 @@ from pilotfish.core.records import (
     ToolCallRecord,
     TurnEndRecord,
 )
-from pilotfish.core.visible import one_line, visible
+from pilotfish.text.display_safe import one_line, visible
 
 GLYPHS: Mapping[CallStatus, tuple[str, str]] = {
     CallStatus.COMPLETED: ("✓", "green"),

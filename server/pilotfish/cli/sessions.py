@@ -16,11 +16,11 @@ from rich.text import Text
 
 from pilotfish.cli.face import TerminalFace
 from pilotfish.cli.headless import find_session
-from pilotfish.core.visible import visible
+from pilotfish.config.settings import load_user
 from pilotfish.engine import audit
-from pilotfish.engine.live import Live
-from pilotfish.settings import load_user
+from pilotfish.engine.engine import Live
 from pilotfish.store.ledger import Ledger
+from pilotfish.text.display_safe import visible
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from pilotfish.core.approvals import verify
-from pilotfish.core.records import ApprovalRecord, Entry
-from pilotfish.core.visible import one_line
+from pilotfish.conversation.records import ApprovalRecord, Entry
+from pilotfish.policy.audit_chain import verify
+from pilotfish.text.display_safe import one_line
 
 
 def trail(entries: Iterable[Entry]) -> tuple[ApprovalRecord, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool
 
 if TYPE_CHECKING:

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import orjson
 from pydantic import ValidationError
 
-from pilotfish.core.messages import Category
-from pilotfish.core.policy import Mode, Rule, Verdict, describe, judge
-from pilotfish.engine.facts import collect
-from pilotfish.engine.rules import RuleBook, rule_from
+from pilotfish.config.rule_store import RuleBook, rule_from
+from pilotfish.config.settings import Settings, load_user
+from pilotfish.conversation.messages import Category
+from pilotfish.engine.turn.call_facts import collect
 from pilotfish.errors import PilotfishError, Refused
-from pilotfish.settings import Settings, load_user
+from pilotfish.policy.judge import Mode, Rule, Verdict, describe, judge
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Subject
-from pilotfish.workspace.paths import resolve
-from pilotfish.workspace.sandbox import chosen_sandbox
+from pilotfish.workspace.files.paths import resolve
+from pilotfish.workspace.process.sandbox import chosen_sandbox
 
 if TYPE_CHECKING:
-    from pilotfish.core.rules import CallFacts
+    from pilotfish.policy.rules import CallFacts
 
 MAX_LINE = 4_000_000  # characters
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from pilotfish.core.mentions import Mention, mentions
-from pilotfish.core.records import Attachment
-from pilotfish.core.secrets import mask
+from pilotfish.conversation.records import Attachment
 from pilotfish.errors import BadRequest, PilotfishError
-from pilotfish.workspace.languages import SEVERITIES, UNITS
-from pilotfish.workspace.view import View
+from pilotfish.policy.secrets import mask
+from pilotfish.text.mention_syntax import Mention, mentions
+from pilotfish.workspace.files.view import View
+from pilotfish.workspace.language_servers import SEVERITIES, UNITS
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

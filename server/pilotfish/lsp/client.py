@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pilotfish.lsp.documents import path_of
-from pilotfish.lsp.json_values import as_object, as_objects
+from pilotfish.lsp.connection.json_values import as_object, as_objects
+from pilotfish.lsp.editor.documents import path_of
 from pilotfish.protocol import wire
 
 

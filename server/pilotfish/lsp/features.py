@@ -16,12 +16,12 @@ from lsprotocol import types
 
 from pilotfish import __version__
 from pilotfish.errors import BadRequest
-from pilotfish.lsp import commands
-from pilotfish.lsp.approvals import option_of
-from pilotfish.lsp.documents import path_of
-from pilotfish.lsp.json_values import as_object, as_objects
-from pilotfish.lsp.loading import unless
-from pilotfish.lsp.protocol import ClientError
+from pilotfish.lsp.connection.json_values import as_object, as_objects
+from pilotfish.lsp.connection.protocol import ClientError
+from pilotfish.lsp.editor.approvals import option_of
+from pilotfish.lsp.editor.documents import path_of
+from pilotfish.lsp.engine_loader import unless
+from pilotfish.lsp.generic_client import commands
 from pilotfish.protocol import wire
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ async def _turn(server: PilotfishServer, params: wire.PromptParams, cancelled: a
 
 
 async def _status(server: PilotfishServer, _: wire.Empty) -> wire.Status:
-    from pilotfish.engine.memory import resident_bytes
+    from pilotfish.telemetry.memory import resident_bytes
 
     engine, failure = server.loader.now(), server.loader.failure()
     live = engine.live if engine else None

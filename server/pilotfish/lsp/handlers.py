@@ -9,19 +9,20 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pilotfish.core.policy import Rule
-from pilotfish.core.rules import fault_of
-from pilotfish.engine.live import Live
-from pilotfish.engine.providers import can_be_sent
+from pilotfish.config.settings import Settings
+from pilotfish.engine import commands
+from pilotfish.engine.engine import Live
+from pilotfish.engine.model.providers import can_be_sent
 from pilotfish.errors import BadRequest, NotTrusted, TurnError, UnknownCall
-from pilotfish.lsp import slash, views
-from pilotfish.lsp.approvals import Approvals
-from pilotfish.lsp.documents import Documents, path_of
-from pilotfish.lsp.face import LspFace
-from pilotfish.lsp.mentions import Mentions
+from pilotfish.lsp import presentation
+from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.documents import Documents, path_of
+from pilotfish.lsp.editor.mentions import Mentions
+from pilotfish.lsp.frontend import LspFace
 from pilotfish.lsp.prompts import Prompts
+from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import fault_of
 from pilotfish.protocol import present, wire
-from pilotfish.settings import Settings
 
 MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # on one page, whatever is asked for: there is a next one
 
@@ -67,28 +68,28 @@ class Handlers:
         await self.recognise(params.model)
         session = await self.live.new(folder, params.title, params.model, params.mode)
         self.tell_plainly(session.id)
-        return wire.SessionResult(session=views.session(session))
+        return wire.SessionResult(session=presentation.session(session))
 
     async def session_list(self, params: wire.SessionListParams) -> wire.Wire:
         folder = _folder(params.workspace_folder)
         listed = await self.live.list(folder, params.query, params.cursor, min(params.limit, MAX_SESSIONS))
         return wire.SessionListResult(
-            sessions=tuple(views.session(session) for session in listed.sessions), next_cursor=listed.next_cursor
+            sessions=tuple(presentation.session(session) for session in listed.sessions), next_cursor=listed.next_cursor
         )
 
     async def session_load(self, params: wire.SessionLoadParams) -> wire.Wire:
         loaded = await self.live.load(params.session_id, params.before, min(params.limit, MAX_ITEMS))
         self.tell_plainly(params.session_id)
         return wire.SessionLoadResult(
-            session=views.session(loaded.session),
+            session=presentation.session(loaded.session),
             items=tuple(present.item(item) for item in loaded.items),
             has_more=loaded.has_more,
             last_seq=loaded.last_seq,
-            pending_approvals=tuple(views.question(question) for question in loaded.questions),
+            pending_approvals=tuple(presentation.question(question) for question in loaded.questions),
         )
 
     async def session_rename(self, params: wire.SessionRenameParams) -> wire.Wire:
-        return wire.SessionResult(session=views.session(await self.live.rename(params.session_id, params.title)))
+        return wire.SessionResult(session=presentation.session(await self.live.rename(params.session_id, params.title)))
 
     async def session_delete(self, params: wire.SessionParams) -> wire.Wire:
         await self.live.delete(params.session_id)
@@ -97,7 +98,7 @@ class Handlers:
     async def session_fork(self, params: wire.SessionForkParams) -> wire.Wire:
         session = await self.live.fork(params.session_id, params.item_id)
         self.tell_plainly(session.id)
-        return wire.SessionResult(session=views.session(session))
+        return wire.SessionResult(session=presentation.session(session))
 
     async def session_export(self, params: wire.SessionExportParams) -> wire.Wire:
         return wire.SessionExportResult(text=await self.live.export(params.session_id, params.format))
@@ -106,7 +107,7 @@ class Handlers:
         await self._must_exist(params.session_id)
         await self.recognise(params.model)
         session = await self.live.configure(params.session_id, params.model, params.mode)
-        return wire.SessionResult(session=views.session(session))
+        return wire.SessionResult(session=presentation.session(session))
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
@@ -122,13 +123,13 @@ class Handlers:
         if not params.dry_run:
             await self.needs_trust(params.session_id)
         done = await self.live.undo(params.session_id, params.turn_id, dry_run=params.dry_run)
-        return views.reverted(done)
+        return presentation.reverted(done)
 
     async def session_redo(self, params: wire.UndoParams) -> wire.Wire:
         if not params.dry_run:
             await self.needs_trust(params.session_id)
         done = await self.live.redo(params.session_id, params.turn_id, dry_run=params.dry_run)
-        return views.reverted(done)
+        return presentation.reverted(done)
 
     async def queue_list(self, params: wire.SessionParams) -> wire.Wire:
         line = await self.live.queue(params.session_id)
@@ -148,7 +149,7 @@ class Handlers:
     async def approval_list(self, params: wire.ApprovalListParams) -> wire.Wire:
         await self._must_exist(params.session_id)
         waiting = self.live.questions(params.session_id)
-        return wire.ApprovalListResult(approvals=tuple(views.question(question) for question in waiting))
+        return wire.ApprovalListResult(approvals=tuple(presentation.question(question) for question in waiting))
 
     async def approval_answer(self, params: wire.ApprovalAnswerParams) -> wire.Wire:
         said = params.model_dump(by_alias=True, exclude_none=True)
@@ -156,7 +157,7 @@ class Handlers:
 
     async def rule_list(self, params: wire.RuleListParams) -> wire.Wire:
         await self._must_exist(params.session_id)
-        return wire.RuleListResult(rules=tuple(views.rule(rule) for rule in self.live.rules(params.session_id)))
+        return wire.RuleListResult(rules=tuple(presentation.rule(rule) for rule in self.live.rules(params.session_id)))
 
     async def rule_add(self, params: wire.RuleAddParams) -> wire.Wire:
         rule = Rule(decision=params.decision, tool=params.tool, pattern=params.pattern, scope=params.scope)
@@ -169,12 +170,12 @@ class Handlers:
             await self.live.add_session_rule(params.session_id, rule)
         else:
             self.live.add_rule(rule, await self._folder_of(params.session_id))
-        return wire.RuleAddResult(rule=views.rule(rule))
+        return wire.RuleAddResult(rule=presentation.rule(rule))
 
     async def rule_remove(self, params: wire.RuleRemoveParams) -> wire.Wire:
         folder = await self._folder_of(params.session_id)
         for rule in self.live.rules(params.session_id):
-            if views.rule_id(rule) == params.id:
+            if presentation.rule_id(rule) == params.id:
                 if self.live.remove_rule(rule, folder):
                     return wire.Empty()
                 raise UnknownCall("That rule is not kept by Pilotfish: it stands in the settings or in the repository.")
@@ -208,7 +209,7 @@ class Handlers:
         )
 
     async def command_list(self, _: wire.Empty) -> wire.Wire:
-        return wire.CommandListResult(commands=slash.listed(await self.own_commands()))
+        return wire.CommandListResult(commands=commands.listed(await self.own_commands()))
 
     async def mention_complete(self, params: wire.MentionParams) -> wire.Wire:
         await self._must_exist(params.session_id)
@@ -216,10 +217,10 @@ class Handlers:
             self._mentions = Mentions(self.roots, self.documents, self._face.editor)
         return await self._mentions.complete(params.query, min(params.limit, MAX_MENTIONS))
 
-    async def own_commands(self) -> Mapping[str, slash.Own]:
+    async def own_commands(self) -> Mapping[str, commands.Own]:
         """The user's own commands, and those of the folders that are trusted."""
         trusted = [root for root in self.roots if self.live.trusted(str(root))]
-        return await asyncio.to_thread(slash.own_commands, trusted)
+        return await asyncio.to_thread(commands.own_commands, trusted)
 
     def tell_plainly(self, session_id: str) -> None:
         """A client that asks for a session by name is told of it in our words, whatever client it is."""
@@ -259,6 +260,6 @@ def _folder(uri: str | None) -> str | None:
 
 
 def _recognise(model: str, settings: Settings) -> None:
-    from pilotfish.engine import models  # with pydantic-ai, which most requests do not need
+    from pilotfish.engine.model import resolve
 
-    models.recognise(model, settings)
+    resolve.recognise(model, settings)

@@ -11,16 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pilotfish.core.records import Failure
+from pilotfish.conversation.records import Failure
+from pilotfish.engine import commands
 from pilotfish.errors import BadRequest, TurnError
-from pilotfish.lsp import slash, views
-from pilotfish.lsp.attached import with_text
-from pilotfish.lsp.documents import path_of
-from pilotfish.lsp.loading import unless
+from pilotfish.lsp import presentation
+from pilotfish.lsp.editor.attachments import with_text
+from pilotfish.lsp.editor.documents import path_of
+from pilotfish.lsp.engine_loader import unless
 from pilotfish.protocol import present, wire
 
 if TYPE_CHECKING:
-    from pilotfish.engine.ports import Outcome
+    from pilotfish.engine.frontend import Outcome
     from pilotfish.lsp.handlers import Handlers
 
 CANCELLED = wire.PromptResult(turn_id="", stop_reason="cancelled", usage=wire.Usage())
@@ -40,7 +41,7 @@ class Prompts:
         called when what comes later finds the prompt in its session."""
         blocks = [with_text(block, self._handlers.documents) for block in params.prompt]
         first = blocks[0]
-        if isinstance(first, wire.TextBlock) and (typed := slash.typed(first.text)) is not None:
+        if isinstance(first, wire.TextBlock) and (typed := commands.typed(first.text)) is not None:
             own = await self._handlers.own_commands()
             if typed.name in own:
                 blocks[0] = wire.TextBlock(text=own[typed.name].expand(typed.arguments))
@@ -70,7 +71,7 @@ class Prompts:
     # -- our own commands -----------------------------------------------------------------------------------------
 
     async def say_help(self, _session: str, _arguments: str) -> wire.PromptResult:
-        return _reply(slash.help_text(await self._handlers.own_commands()))
+        return _reply(commands.help_text(await self._handlers.own_commands()))
 
     async def say_clear(self, session_id: str, _arguments: str) -> wire.PromptResult:
         old = await self._live.session(session_id)
@@ -99,7 +100,7 @@ class Prompts:
 
     async def say_undo(self, session_id: str, _arguments: str) -> wire.PromptResult:
         await self._handlers.needs_trust(session_id)
-        return _reply(undone_words(views.reverted(await self._live.undo(session_id)), "put back"))
+        return _reply(undone_words(presentation.reverted(await self._live.undo(session_id)), "put back"))
 
     async def say_compact(self, session_id: str, _arguments: str) -> wire.PromptResult:
         done = await self._live.compact(session_id)
@@ -160,7 +161,7 @@ async def _stoppable(turn: asyncio.Future[Outcome], cancelled: asyncio.Event) ->
     stop = asyncio.ensure_future(cancelled.wait())
     stop.add_done_callback(lambda stop: stop.cancelled() or turn.cancel())
     try:
-        return views.outcome(await turn)
+        return presentation.outcome(await turn)
     except asyncio.CancelledError:
         return CANCELLED
     finally:

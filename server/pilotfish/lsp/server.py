@@ -27,23 +27,23 @@ from pygls.lsp.server import LanguageServer
 
 from pilotfish import __version__
 from pilotfish.errors import PilotfishError
-from pilotfish.lsp import commands
-from pilotfish.lsp.actions import Actions
-from pilotfish.lsp.approvals import Approvals
 from pilotfish.lsp.client import Client, read_client
-from pilotfish.lsp.documents import Documents
-from pilotfish.lsp.editor import LspEditor
+from pilotfish.lsp.connection.json_values import as_object
+from pilotfish.lsp.connection.parent_process import gone
+from pilotfish.lsp.connection.protocol import ClientError, Connection, make_converter, rpc_error
+from pilotfish.lsp.connection.request_order import RequestOrder
+from pilotfish.lsp.connection.stdio import FrameReader, Outbox, read_from
+from pilotfish.lsp.editor.actions import Actions
+from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.documents import Documents
+from pilotfish.lsp.editor.lsp_editor import LspEditor
+from pilotfish.lsp.engine_loader import Loader, Parts, World
 from pilotfish.lsp.features import COMMANDS, FEATURES
-from pilotfish.lsp.json_values import as_object
-from pilotfish.lsp.loading import Loader, Parts, World
-from pilotfish.lsp.log import keep_log, start_log
-from pilotfish.lsp.parent import gone
-from pilotfish.lsp.progress import Progresses
-from pilotfish.lsp.protocol import ClientError, Connection, make_converter, rpc_error
-from pilotfish.lsp.request_order import RequestOrder
-from pilotfish.lsp.stdio import FrameReader, Outbox, read_from
+from pilotfish.lsp.generic_client import commands
+from pilotfish.lsp.generic_client.progress import Progresses
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import ERROR_CODES
+from pilotfish.telemetry.lsp_log import keep_log, start_log
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ class PilotfishServer(LanguageServer):
 
 def _leave(code: int) -> NoReturn:
     """End the process now, and the commands it still runs."""
-    processes = sys.modules.get("pilotfish.workspace.processes")
+    processes = sys.modules.get("pilotfish.workspace.process.processes")
     if processes is not None:
         processes.kill_everything()
     os._exit(code)

@@ -8,8 +8,8 @@ from typing import Any, assert_never
 
 from pydantic import TypeAdapter, ValidationError
 
-from pilotfish.core import items as core_items
-from pilotfish.core import messages, records
+from pilotfish.conversation import items as core_items
+from pilotfish.conversation import messages, records
 from pilotfish.protocol import wire
 
 _BLOCK: TypeAdapter[wire.ContentBlock] = TypeAdapter(wire.ContentBlock)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from pilotfish import settings
+from pilotfish.config import settings
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import (
     approvals,

@@ -128,7 +128,7 @@ class Catalog:
 
     async def export_markdown(self, session_id: str) -> str:
         """The transcript as a document for people."""
-        from pilotfish.core.fold import transcript
+        from pilotfish.conversation.model_history import transcript
         from pilotfish.store.export.markdown import to_markdown
 
         def export(tables: Tables) -> str:

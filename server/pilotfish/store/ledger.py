@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pilotfish.core.records import Entry
+from pilotfish.conversation.records import Entry
 from pilotfish.errors import SessionBusy
 from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.db.database import directory_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pilotfish.core.records import Entry, Usage
+from pilotfish.conversation.records import Entry, Usage
 
 NO_USAGE: Final = Usage()
 

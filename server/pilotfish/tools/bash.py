@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.tools.tool import Args, Context, Preview, Result, Subject, Tool
-from pilotfish.workspace.processes import Finished
+from pilotfish.workspace.process.processes import Finished
 
 FIRST_LOOK = 1.0
 """seconds a background command is watched before the model is told it runs"""

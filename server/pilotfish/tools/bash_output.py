@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.tools.tool import Args, Context, Result, Tool
 
 

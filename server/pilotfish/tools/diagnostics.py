@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.languages import find_problems, offered_fixes
+from pilotfish.workspace.language_servers import find_problems, offered_fixes
 
 MAX_SHOWN = 100
 

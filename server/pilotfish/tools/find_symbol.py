@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.languages import find_places
+from pilotfish.workspace.language_servers import find_places
 
 MAX_SHOWN = 200
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.globs import compile_glob
-from pilotfish.workspace.ignore import IgnoreRules
-from pilotfish.workspace.index import walk
-from pilotfish.workspace.search import unsaved_texts
+from pilotfish.workspace.search.file_index import walk
+from pilotfish.workspace.search.globs import compile_glob
+from pilotfish.workspace.search.ignore import IgnoreRules
+from pilotfish.workspace.search.search import unsaved_texts
 
 MAX_FOUND = 50_000
 """paths gathered before they are sorted and cut"""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch, encodable
-from pilotfish.workspace.search import Found, Hit, Mode, Query, Search, unsaved_texts
+from pilotfish.workspace.search.search import Found, Hit, Mode, Query, Search, unsaved_texts
 
 TOLD_HITS = 50
 """hits shown while the search still runs"""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.ignore import IgnoreRules
-from pilotfish.workspace.listing import list_folder
+from pilotfish.workspace.files.listing import list_folder
+from pilotfish.workspace.search.ignore import IgnoreRules
 
 MAX_ENTRIES = 500
 

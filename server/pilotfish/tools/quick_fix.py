@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.errors import Refused, ToolError
 from pilotfish.tools.tool import Args, Context, FilePreview, Preview, Result, Subject, Tool, Touch
-from pilotfish.workspace.drafts import Edit
-from pilotfish.workspace.languages import fix
-from pilotfish.workspace.matching import Replacement
+from pilotfish.workspace.files.drafts import Edit
+from pilotfish.workspace.files.matching import Replacement
+from pilotfish.workspace.language_servers import fix
 
 
 class QuickFix(Args):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.disk import TooBig
-from pilotfish.workspace.text import SAMPLE, Binary, Form, decode
-from pilotfish.workspace.view import View
+from pilotfish.workspace.files.disk import TooBig
+from pilotfish.workspace.files.encoding import SAMPLE, Binary, Form, decode
+from pilotfish.workspace.files.view import View
 
 DEFAULT_LINES = 2000
 MAX_LINE = 2000  # characters of a line that are shown

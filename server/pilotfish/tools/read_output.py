@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.tools.tool import Args, Context, Result, Tool
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.errors import Refused
 from pilotfish.tools.tool import (
     Args,
@@ -18,9 +18,9 @@ from pilotfish.tools.tool import (
     Tool,
     Touch,
 )
-from pilotfish.workspace.drafts import Edit
-from pilotfish.workspace.languages import rename
-from pilotfish.workspace.matching import Replacement
+from pilotfish.workspace.files.drafts import Edit
+from pilotfish.workspace.files.matching import Replacement
+from pilotfish.workspace.language_servers import rename
 
 
 class RenameSymbol(Args):

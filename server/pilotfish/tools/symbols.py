@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.languages import find_symbols
+from pilotfish.workspace.language_servers import find_symbols
 
 MAX_SHOWN = 300
 

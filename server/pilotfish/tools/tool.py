@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from pilotfish.core.messages import Category, Location
-from pilotfish.core.records import PlanEntry
+from pilotfish.conversation.messages import Category, Location
+from pilotfish.conversation.records import PlanEntry
 from pilotfish.errors import Refused
-from pilotfish.workspace.changes import FileChange
-from pilotfish.workspace.processes import READ_ONLY_LEAVE, Leave
+from pilotfish.workspace.files.changes import FileChange
+from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
 
 if TYPE_CHECKING:
     from pilotfish.workspace.workspace import Workspace

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.tools.tool import Args, Context, FilePreview, Preview, Result, Subject, Tool, Touch
-from pilotfish.workspace.drafts import Edit
-from pilotfish.workspace.matching import Replacement
+from pilotfish.workspace.files.drafts import Edit
+from pilotfish.workspace.files.matching import Replacement
 
 
 class FileEdit(Args):

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
-from pilotfish.core.records import PlanEntry
+from pilotfish.conversation.messages import Category
+from pilotfish.conversation.records import PlanEntry
 from pilotfish.tools.tool import Args, Context, Result, Tool
 
 

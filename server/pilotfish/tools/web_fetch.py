@@ -6,11 +6,11 @@ import asyncio
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category
+from pilotfish.conversation.messages import Category
 from pilotfish.errors import Refused
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool
-from pilotfish.workspace.pages import to_markdown
-from pilotfish.workspace.web import MAX_BYTES, Elsewhere, Page, fetch
+from pilotfish.workspace.web.fetch import MAX_BYTES, Elsewhere, Page, fetch
+from pilotfish.workspace.web.markdown import to_markdown
 
 
 class WebFetch(Args):

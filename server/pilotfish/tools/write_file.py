@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pilotfish.core.messages import Category, Location
+from pilotfish.conversation.messages import Category, Location
 from pilotfish.tools.tool import Args, Context, FilePreview, Preview, Result, Subject, Tool, Touch
-from pilotfish.workspace.drafts import Rewrite
-from pilotfish.workspace.outcomes import Edited
+from pilotfish.workspace.files.drafts import Rewrite
+from pilotfish.workspace.files.outcomes import Edited
 
 
 class WriteFileArgs(Args):

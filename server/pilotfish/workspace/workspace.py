@@ -19,20 +19,20 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast
 
 from pilotfish.errors import PilotfishError, StaleEdit, ToolError
-from pilotfish.workspace import disk as disks
-from pilotfish.workspace.aftermath import Aftermath
-from pilotfish.workspace.changes import FileChange, Refusal, Step, Undone, steps
 from pilotfish.workspace.clock import Clock
-from pilotfish.workspace.disk import Window
-from pilotfish.workspace.drafts import Draft, Edit, Intent, Restore, Rewrite, draft, holds
-from pilotfish.workspace.known import Known
-from pilotfish.workspace.outcomes import Edited, change_of_step, deletion_of, edited_by, renaming_of
-from pilotfish.workspace.paths import Place, resolve
-from pilotfish.workspace.port import Buffer, Editor
-from pilotfish.workspace.processes import Processes
-from pilotfish.workspace.sandbox import Sandbox, find_sandbox
-from pilotfish.workspace.view import View, Views
-from pilotfish.workspace.writer import Writer, lock, make_draft
+from pilotfish.workspace.editor import Buffer, Editor
+from pilotfish.workspace.files import disk as disks
+from pilotfish.workspace.files.changes import FileChange, Refusal, Step, Undone, steps
+from pilotfish.workspace.files.disk import Window
+from pilotfish.workspace.files.drafts import Draft, Edit, Intent, Restore, Rewrite, draft, holds
+from pilotfish.workspace.files.outcomes import Edited, change_of_step, deletion_of, edited_by, renaming_of
+from pilotfish.workspace.files.paths import Place, resolve
+from pilotfish.workspace.files.read_tracker import Known
+from pilotfish.workspace.files.view import View, Views
+from pilotfish.workspace.files.writer import Writer, lock, make_draft
+from pilotfish.workspace.post_edit_diagnostics import Aftermath
+from pilotfish.workspace.process.processes import Processes
+from pilotfish.workspace.process.sandbox import Sandbox, find_sandbox
 
 CANCEL_GRACE = 1.0  # seconds a cancelled call waits for a write that has begun
 

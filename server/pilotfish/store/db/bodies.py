@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from pilotfish.core.records import (
+from pilotfish.conversation.records import (
     FileChangeRecord,
     MessageRecord,
     NoticeRecord,

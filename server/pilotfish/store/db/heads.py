@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from pilotfish.core.records import Usage
+from pilotfish.conversation.records import Usage
 from pilotfish.errors import UnknownSession
 from pilotfish.store.rows import NO_USAGE
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from pilotfish.core.records import Entry
+from pilotfish.conversation.records import Entry
 from pilotfish.errors import StorageError, UnknownSession
 from pilotfish.store.db.heads import SessionHead, unknown
 from pilotfish.store.db.schema import migrate

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pilotfish.core.records import Entry, MessageRecord, TurnStartRecord
+from pilotfish.conversation.records import Entry, MessageRecord, TurnStartRecord
 from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.db.bodies import blobs_of, decode, taken_out_of
 from pilotfish.store.db.schema import migrate

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pilotfish.core.messages import FINAL_STATUSES
-from pilotfish.core.records import (
+from pilotfish.conversation.messages import FINAL_STATUSES
+from pilotfish.conversation.records import (
     ApprovalRecord,
     ChunkRecord,
     Entry,

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, TypeVar
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from pilotfish.core.records import Entry, Usage, record_from_json, record_to_json
+from pilotfish.conversation.records import Entry, Usage, record_from_json, record_to_json
 from pilotfish.errors import BadRequest
 from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.rows import SessionRow

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, FiniteFloat, ValidationError
 
-from pilotfish.core.ids import fresh_id
-from pilotfish.core.messages import (
+from pilotfish.conversation.history.call_ids import fresh_id
+from pilotfish.conversation.messages import (
     CallResult,
     CallStatus,
     CanonicalMessage,
@@ -33,7 +33,7 @@ from pilotfish.core.messages import (
     message_to_json,
     normalise_args,
 )
-from pilotfish.core.records import (
+from pilotfish.conversation.records import (
     SILENT_TYPES,
     Attachment,
     Entry,

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from pilotfish.core.items import (
+from pilotfish.conversation.items import (
     CallItem,
     CompactionItem,
     FileChangeItem,
@@ -23,8 +23,8 @@ from pilotfish.core.items import (
     ThoughtItem,
     TurnEndItem,
 )
-from pilotfish.core.messages import CallStatus, CanonicalToolCall
-from pilotfish.core.records import StopReason, Usage
+from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
+from pilotfish.conversation.records import StopReason, Usage
 from pilotfish.store.rows import SessionRow
 
 MAX_OUTPUT_CHARS: Final = 4_000

@@ -1,0 +1,1 @@
+"""Settings, stored rules and folder trust."""

@@ -1,0 +1,69 @@
+"""Records folded into the history a model is sent. What a person reads of them is `conversation/transcript.py`.
+
+History is what the ledger says, never what memory believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pilotfish.conversation.history.sanitizer import NEVER_STARTED, STARTED, Closing, repair
+from pilotfish.conversation.items import Item
+from pilotfish.conversation.messages import CallStatus, CanonicalMessage, CanonicalToolCall, MessageRole, OtherPart
+from pilotfish.conversation.records import CompactionRecord, MessageRecord, Record, ToolCallRecord, message_of
+from pilotfish.conversation.transcript import transcript
+
+__all__ = ["NEVER_STARTED", "STARTED", "Item", "closing_of", "get_messages_for_llm", "transcript"]
+
+
+def get_messages_for_llm(records: Iterable[Record]) -> tuple[CanonicalMessage, ...]:
+    """The history a model is sent: sound, compacted where it was compacted, every call closed with what is known.
+
+    Trimming is apart (`conversation/history/trim.py`): it depends on settings, this on records alone.
+    """
+    messages: list[tuple[str, CanonicalMessage]] = []
+    calls: dict[str, CanonicalToolCall] = {}
+    compaction: tuple[int, CompactionRecord] | None = None
+    for record in records:
+        match record:
+            case MessageRecord(shown_only=False):
+                messages.append((record.message_id, message_of(record)))
+            case ToolCallRecord():
+                calls[record.call.id] = record.call
+            case CompactionRecord():
+                compaction = (len(messages), record)
+            case _:
+                pass
+    kept = [message for _, message in messages]
+    if compaction is not None:
+        kept = _compacted(messages, *compaction)
+    return repair(kept, {call.id: closing_of(call) for call in calls.values()})
+
+
+def closing_of(call: CanonicalToolCall) -> Closing:
+    """How a call is closed in history when its return was never written: with its result, where that is known."""
+    text = call.result.text if call.result is not None else None
+    match call.status:
+        case CallStatus.COMPLETED:
+            return Closing(text or "", "success")
+        case CallStatus.FAILED:
+            return Closing(text or call.error or "[failed]", "failed")
+        case CallStatus.DENIED:
+            feedback = call.approval.feedback if call.approval is not None else None
+            return Closing(f"[denied] {feedback}" if feedback else f"[{call.error or 'denied'}]", "denied")
+        case CallStatus.CANCELLED:
+            reason = f"[{call.error or 'aborted by user'}]"
+            return Closing(f"{text}\n{reason}" if text else reason, "interrupted")
+        case CallStatus.IN_PROGRESS:
+            return Closing(f"[{STARTED}]", "interrupted")
+        case CallStatus.PENDING | CallStatus.AWAITING_APPROVAL:
+            return Closing(f"[{NEVER_STARTED}]", "interrupted")
+
+
+def _compacted(
+    messages: Sequence[tuple[str, CanonicalMessage]], position: int, record: CompactionRecord
+) -> list[CanonicalMessage]:
+    """The summary in place of what came before `keep_from`; before the record when no message has that id."""
+    first = next((index for index, (message_id, _) in enumerate(messages) if message_id == record.keep_from), position)
+    summary = CanonicalMessage(MessageRole.USER, (OtherPart("compaction", {"content": record.summary}),))
+    return [summary, *(message for _, message in messages[first:])]

@@ -1,0 +1,372 @@
+"""Live sessions, with what is around them: what every face talks to.
+
+Hides: which sessions are open, how questions wait. Promises: every method is safe to call at any time, raises only
+`RequestError`, `StorageError` or `TurnError`, and leaves every session usable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pilotfish import __version__
+from pilotfish.config.settings import Settings
+from pilotfish.conversation.model_history import Item
+from pilotfish.conversation.records import Receipt
+from pilotfish.engine import transcript_pages
+from pilotfish.engine.context import Surroundings
+from pilotfish.engine.frontend import Answer, Face, Outcome, Question, Session
+from pilotfish.engine.session.prompt_queue import Waiting, WhenBusy
+from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
+from pilotfish.engine.session.undo import Reverted, revert
+from pilotfish.errors import BadRequest, UnknownCall, UnknownSession
+from pilotfish.policy.judge import Rule
+from pilotfish.store.catalog import SessionRow
+from pilotfish.store.ledger import Ledger
+from pilotfish.store.rows import Snippet
+from pilotfish.telemetry.memory import resident_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSession:
+    session: Session
+    items: tuple[Item, ...]
+    has_more: bool
+    last_seq: int
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSessions:
+    sessions: tuple[Session, ...]
+    next_cursor: str | None
+    snippets: Mapping[str, Snippet]
+
+
+class Live(Surroundings):
+    """The sessions of one process. A face has one door, and behind it both these and what is around them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        face: Face,
+        *,
+        roots: Sequence[Path] = (),
+        trusted: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(settings, ledger, face, roots=roots, trusted=trusted, clock=clock)
+        self.started = clock()
+        self._sessions: dict[str, LiveSession] = {}
+
+    async def aclose(self) -> None:
+        """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
+        self.asked.let_go()
+        await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
+        # Side by side: a foreign server that does not let go must not cost the store its time to close.
+        await asyncio.gather(self.mcp.aclose(), self.close_models(), self.ledger.aclose())
+
+    # -- sessions ---------------------------------------------------------------------------------------------------
+
+    async def new(
+        self, folder: str | None = None, title: str | None = None, model: str | None = None, mode: str | None = None
+    ) -> Session:
+        if folder is None and self.roots:
+            folder = str(self.roots[0])
+        now = self.clock()
+        row = SessionRow(
+            id=self.new_id("ses"),
+            title=title or "",
+            workspace=_real(folder),
+            model=model or self.settings.model,
+            mode=_mode(mode or self.settings.mode),
+            created_at=now,
+            updated_at=now,
+        )
+        await self.catalog.create(row)
+        await self._made(row).open()
+        return self._session(row)
+
+    async def list(
+        self, folder: str | None = None, query: str | None = None, cursor: str | None = None, limit: int = 50
+    ) -> ListedSessions:
+        listed = await self.catalog.list(_real(folder), query, cursor, limit)
+        return ListedSessions(
+            sessions=tuple(self._session(row) for row in listed.sessions),
+            next_cursor=listed.next_cursor,
+            snippets=listed.snippets,
+        )
+
+    async def load(self, session_id: str, before: str | None = None, limit: int = 200) -> LoadedSession:
+        """The newest items of the transcript, or those before the item `before`."""
+        session = await self._open(session_id)
+        await session.resume()
+        await session.wait_written()
+        async with session.conversation.paused():
+            running = session.running_turn
+            if before is None:
+                items, has_more = await transcript_pages.newest(self.ledger, session_id, limit, running)
+            else:
+                items, has_more = await transcript_pages.older(self.ledger, session_id, before, limit, running)
+            return LoadedSession(
+                session=self._session(session.row),
+                items=items,
+                has_more=has_more,
+                last_seq=session.conversation.last_seq,
+                questions=self.questions(session_id),
+            )
+
+    async def session(self, session_id: str) -> Session:
+        """A session as it is now."""
+        return self._session((await self._open(session_id)).row)
+
+    async def rename(self, session_id: str, title: str) -> Session:
+        session = await self._open(session_id)
+        if not title.strip():
+            raise BadRequest("title: a session needs a name", field="title")
+        session.row = await self.catalog.rename(session_id, title.strip())
+        return await self._told(session)
+
+    async def configure(self, session_id: str, model: str | None = None, mode: str | None = None) -> Session:
+        session = await self._open(session_id)
+        session.row = await self.catalog.configure(session_id, model, _mode(mode) if mode else None)
+        return await self._told(session)
+
+    async def delete(self, session_id: str) -> None:
+        session = await self._open(session_id)
+        lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything of it is ended
+        try:
+            await session.aclose()
+            await self.catalog.delete(session_id)
+        finally:
+            self._drop(session)
+            lease.release()
+        self.transcript_path(session_id).unlink(missing_ok=True)
+
+    def transcript_path(self, session_id: str) -> Path:
+        """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
+        return self.ledger.directory / "transcripts" / f"{session_id}.md"
+
+    async def fork(self, session_id: str, item_id: str | None = None) -> Session:
+        session = await self._open(session_id)
+        await session.wait_written()
+        upto = None if item_id is None else await transcript_pages.end_of(self.ledger, session_id, item_id)
+        row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
+        await self._made(row).open(forked=True)
+        return self._session(row)
+
+    async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
+        await (await self._open(session_id)).wait_written()
+        if form == "markdown":
+            return await self.catalog.export_markdown(session_id)
+        return await self.catalog.export_json(session_id)
+
+    async def import_session(self, text: str, folder: str | None = None) -> Session:
+        """Take a session in: our own JSON export, or the older `sessions/{id}.json`."""
+        new_id = self.new_id("ses")
+        try:
+            row = await self.catalog.import_json(text, new_id)
+        except BadRequest as error:
+            try:
+                row = await self.catalog.import_legacy(
+                    text, new_id, workspace=folder, model=self.settings.model, mode=self.settings.mode
+                )
+            except BadRequest:
+                raise error from None
+        return self._session(row)
+
+    # -- turns ------------------------------------------------------------------------------------------------------
+
+    async def prompt(
+        self,
+        session_id: str,
+        blocks: Sequence[Mapping[str, Any]],
+        prompt_id: str | None = None,
+        when_busy: WhenBusy = "reject",
+        in_line: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
+        is called when the session has it: what is asked of the session from then on finds it there."""
+        session = await self._in_order(session_id)
+        return await session.prompt(blocks, prompt_id, when_busy, in_line)
+
+    async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
+        """Stop the turn, or one call of it."""
+        session = await self._in_order(session_id)
+        began = self.clock()
+        if call_id is not None:
+            if session.turn is None or not await session.turn.stop_call(call_id):
+                raise UnknownCall(f"No running call has the id {call_id!r}.")
+            return Receipt(
+                turn_id=session.turn.turn_id if session.turn else None,
+                took_ms=round((self.clock() - began) * 1000),
+                cancelled_calls=(call_id,),
+                killed_processes=session.workspace.processes.take_killed(),
+            )
+        outcome = await session.stop()
+        if outcome is None or outcome.receipt is None:
+            return Receipt(took_ms=round((self.clock() - began) * 1000))
+        return outcome.receipt
+
+    async def retry(self, session_id: str) -> None:
+        """The rest of a wait before the next try is not waited for; nothing to do when nobody waits."""
+        session = await self._open(session_id)
+        if session.turn is not None:
+            session.turn.hurry()
+
+    async def queue(self, session_id: str) -> tuple[Waiting, ...]:
+        return tuple((await self._open(session_id)).line.waiting)
+
+    async def withdraw(self, session_id: str, prompt_id: str) -> None:
+        session = await self._open(session_id)
+        for waiting in tuple(session.line.waiting):
+            if waiting.prompt_id == prompt_id and session.line.withdraw(waiting):
+                return
+        raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
+
+    async def undo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
+        return await self._revert(session_id, turn_id, "undo", dry_run=dry_run)
+
+    async def redo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
+        return await self._revert(session_id, turn_id, "redo", dry_run=dry_run)
+
+    async def _revert(
+        self, session_id: str, turn_id: str | None, direction: Literal["undo", "redo"], *, dry_run: bool
+    ) -> Reverted:
+        session = await self._open(session_id)
+        async with session.between_turns():
+            reverting = asyncio.ensure_future(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
+            try:
+                return await asyncio.shield(reverting)
+            except asyncio.CancelledError:
+                await asyncio.wait((reverting,))  # files are put back all or none, and it is recorded
+                raise
+
+    async def compact(self, session_id: str) -> bool | None:
+        """Summarise the older part of a conversation. False: there is nothing to summarise. None: it was stopped."""
+        return await (await self._open(session_id)).compact()
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def answer(self, approval_id: str, answer: Answer | None) -> bool:
+        """The user's answer, from any surface; None: there is nobody to answer. False: it was answered already."""
+        return self.asked.answer(approval_id, answer)
+
+    def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
+        return self.asked.open(session_id)
+
+    # -- rules, status ----------------------------------------------------------------------------------------------
+
+    def rules(self, session_id: str | None = None) -> tuple[Rule, ...]:
+        session = self._sessions.get(session_id) if session_id else None
+        folder = session.row.workspace if session else (str(self.roots[0]) if self.roots else None)
+        asked = self._sessions.values() if session_id is None else filter(None, (session,))
+        own = tuple(rule for live in asked for rule in live.rules)
+        return (*own, *self.standing_rules(folder))
+
+    async def add_session_rule(self, session_id: str, rule: Rule) -> None:
+        """A rule that holds in one session, for as long as it is open."""
+        session = await self._open(session_id)
+        if rule not in session.rules:
+            session.rules.append(rule)
+
+    def remove_rule(self, rule: Rule, folder: str | None) -> bool:
+        for session in self._sessions.values():
+            if rule in session.rules:
+                session.rules.remove(rule)
+                return True
+        return self.book.remove(rule, Path(folder) if folder else None)
+
+    def status(self) -> Mapping[str, Any]:
+        return {
+            "version": __version__,
+            "model": self.settings.model,
+            "store": {"directory": str(self.ledger.directory), "unsaved": self.ledger.unsaved},
+            "mcp": [
+                {
+                    "name": server.name,
+                    "available": server.available,
+                    "reason": server.reason,
+                    "tools": server.tools,
+                }
+                for server in self.mcp.found.values()
+            ],
+            "runningTurns": self._running(),
+            "sessions": len(self._sessions),
+            "uptime": self.clock() - self.started,
+            "memory": resident_bytes(),
+        }
+
+    # -- within -----------------------------------------------------------------------------------------------------
+
+    async def _open(self, session_id: str) -> LiveSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            row = await self.catalog.get(session_id)
+            session = self._sessions.get(session_id) or self._made(row)
+        try:
+            await session.open()
+        except UnknownSession:  # another process has deleted it
+            self._drop(session)
+            await session.aclose()
+            raise
+        return session
+
+    async def _in_order(self, session_id: str) -> LiveSession:
+        """At once, when it is open: what other processes wrote is not looked for. So prompts and stops keep the order
+        in which they come."""
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.conversation.is_open else await self._open(session_id)
+
+    def _drop(self, session: LiveSession) -> None:
+        if self._sessions.get(session.row.id) is session:
+            del self._sessions[session.row.id]
+
+    def _made(self, row: SessionRow) -> LiveSession:
+        self._sessions[row.id] = session = LiveSession(self, row)
+        return session
+
+    def _running(self) -> int:
+        return sum(session.turn is not None for session in self._sessions.values())
+
+    def _session(self, row: SessionRow) -> Session:
+        live = self._sessions.get(row.id)
+        return Session(
+            id=row.id,
+            title=row.title,
+            workspace_folder=row.workspace,
+            model=row.model,
+            mode=row.mode,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            turns=live.conversation.turns if live else row.turns,
+            busy=(live.line.busy or live.conversation.elsewhere is not None) if live else False,
+            usage=live.conversation.usage if live else row.usage,
+            elsewhere=live is not None and live.conversation.elsewhere is not None,
+        )
+
+    async def _told(self, session: LiveSession) -> Session:
+        await session.tell_row()
+        return self._session(session.row)
+
+    def session_of(self, session_id: str) -> Session | None:
+        """A session as it is now, when it is open here."""
+        live = self._sessions.get(session_id)
+        return self._session(live.row) if live else None
+
+
+def _real(folder: str | None) -> str | None:
+    """A folder under the one name that it has whatever links lead to it: its sessions are found by every one."""
+    return os.path.realpath(folder) if folder is not None else None
+
+
+def _mode(mode: str) -> str:
+    if mode not in ("ask", "plan", "edit", "auto"):
+        raise BadRequest(f"mode: {mode!r} is none of ask, plan, edit, auto", field="mode")
+    return mode

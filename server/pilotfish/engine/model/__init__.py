@@ -1,0 +1,1 @@
+"""Models: resolving names, providers, catalog, errors, the message adapter, HTTP."""

@@ -1,0 +1,293 @@
+"""Canonical messages and pydantic-ai's, both ways, without loss.
+
+The vendor's own serialisation is the bridge, so a field or a part that a new release adds travels on its own. A part
+the installed release does not know is sent as a line of text that says so, with the part inside; coming back it is the
+part again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, cast, get_args
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_ai import messages as vendor
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+)
+from pydantic_core import PydanticSerializationError, from_json
+
+from pilotfish.conversation.history.validation import find_dangling_tool_call_ids
+from pilotfish.conversation.memo import Memo
+from pilotfish.conversation.message_parser import fit, read_message
+from pilotfish.conversation.messages import (
+    CanonicalMessage,
+    OtherPart,
+    Part,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+    json_text,
+    part_to_json,
+)
+from pilotfish.errors import UnreadableMessage
+
+UNKNOWN_PART = "pilotfish_unknown_part"
+"""Key under which a part the installed pydantic-ai does not know travels through it."""
+
+_EPOCH = "1970-01-01T00:00:00Z"
+
+
+def to_canonical(message: object, place: str = "message") -> CanonicalMessage:
+    """Any form of a message as the canonical one: canonical, pydantic-ai's, or JSON of any age
+    (`conversation/message_parser.py`).
+
+    Raises `UnreadableMessage`, which names the place.
+    """
+    if isinstance(message, CanonicalMessage):
+        return message
+    if not isinstance(message, ModelRequest | ModelResponse):
+        return read_message(message, place)
+    read = read_message(_dump(message), place)
+    if any(_carries_unknown(part) for part in read.parts):
+        parts = tuple(_unwrapped(part) for part in read.parts)
+        return CanonicalMessage(read.role, parts, read.extra)
+    return read
+
+
+def from_canonical(message: CanonicalMessage) -> ModelRequest | ModelResponse:
+    """The pydantic-ai message. Computed once for each message value, so sending a long history again is cheap.
+
+    The object is shared: treat it as frozen. (The library writes its own `instructions` and `timestamp` on the last
+    request of a run; it overwrites both on the next, and nobody reads them back.)
+    """
+    return _build(message)
+
+
+def know(canonical: CanonicalMessage, message: ModelRequest | ModelResponse) -> None:
+    """`to_canonical` has made the one of the other: if that changed nothing, it need not be built to be sent."""
+    if type(message) is ModelRequest and _plain(message) is not None:
+        _build.know(canonical, message)
+
+
+def to_canonical_all(messages: Iterable[object]) -> tuple[CanonicalMessage, ...]:
+    return tuple(to_canonical(message, f"messages[{index}]") for index, message in enumerate(messages))
+
+
+def get_content(message: object) -> str:
+    """The words of a message in any form."""
+    return to_canonical(message).get_text_content()
+
+
+def get_tool_call_ids(message: object) -> set[str]:
+    return to_canonical(message).get_tool_call_ids()
+
+
+def get_tool_return_ids(message: object) -> set[str]:
+    return to_canonical(message).get_tool_return_ids()
+
+
+def find_dangling_tool_calls(messages: Sequence[object]) -> set[str]:
+    """The ids of calls without a return, over messages in any form."""
+    return find_dangling_tool_call_ids(to_canonical_all(messages))
+
+
+# ---- to the vendor -------------------------------------------------------------------------------------------------
+
+
+def _construct(message: CanonicalMessage) -> ModelRequest | ModelResponse:
+    value: dict[str, Any] = {
+        **message.extra,
+        "kind": "response" if message.is_response else "request",
+        "parts": [_vendor_part(part, message) for part in message.parts],
+    }
+    if message.is_response:
+        value.setdefault("timestamp", _EPOCH)
+    try:
+        return _MESSAGE.validate_python(value)
+    except ValidationError as error:
+        try:
+            return _MESSAGE.validate_python(_without_refused_extras(value, error))
+        except ValidationError as still:
+            first = still.errors(include_url=False)[0]
+            place = ".".join(str(step) for step in first["loc"])
+            raise UnreadableMessage(f"cannot be sent: {first['msg']}", place=f"message.{place}") from still
+
+
+def _without_refused_extras(value: dict[str, Any], error: ValidationError) -> dict[str, Any]:
+    """The message without the side fields the library will not take (histories from elsewhere hold anything)."""
+    value["parts"] = [dict(part) for part in value["parts"]]
+    for problem in error.errors(include_url=False):
+        match problem["loc"]:
+            case (_, "parts", int() as index, "retry-feedback", "content", *_):
+                value["parts"][index]["content"] = json_text(value["parts"][index].get("content"))
+            case (_, "parts", int() as index, _, str() as name, *_):
+                if name == "retry":
+                    value["parts"][index]["retry"] = {"cause": "model_retry"}
+                elif name not in _ESSENTIAL:
+                    value["parts"][index].pop(name, None)
+            case (_, str() as name, *_) if name != "parts":
+                value.pop(name, None)
+            case _:
+                pass
+    return value
+
+
+_ESSENTIAL = frozenset({"part_kind", "content", "tool_name", "tool_call_id", "args"})
+
+
+_MESSAGE: TypeAdapter[ModelRequest | ModelResponse] = TypeAdapter(
+    ModelMessage, config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
+)
+_build: Memo[CanonicalMessage, ModelRequest | ModelResponse] = Memo(_construct)
+
+
+def _vendor_part(part: Part, message: CanonicalMessage) -> dict[str, Any]:
+    value = part_to_json(part)
+    match part:
+        case OtherPart() if part.kind not in _kinds(message.is_response):
+            return _wrapped(part, message.is_response)
+        case ToolCallPart():
+            raw = value.pop("raw_args", None)
+            if raw is not None:
+                value["args"] = raw
+        case OtherPart() | TextPart():
+            return value
+        case _:
+            pass
+    if value["part_kind"] in _TIMED and "timestamp" not in value:
+        # the vendor's default is the present moment; the same history must be the same value
+        value["timestamp"] = message.extra.get("timestamp", _EPOCH)
+    return value
+
+
+_TIMED = frozenset({"user-prompt", "system-prompt", "tool-return", "retry-feedback"})
+
+
+def _wrapped(part: OtherPart, is_response: bool) -> dict[str, Any]:
+    text = f"[a part of kind {part.kind!r}, which cannot be shown here]"
+    data = {"kind": part.kind, "data": part.data}
+    if is_response:
+        return {
+            "part_kind": "text",
+            "content": text,
+            "provider_name": "pilotfish",
+            "provider_details": {UNKNOWN_PART: data},
+        }
+    item = {"kind": "text-content", "content": text, "metadata": {UNKNOWN_PART: data}}
+    return {"part_kind": "user-prompt", "content": [item], "timestamp": _EPOCH}
+
+
+@cache
+def _kinds(is_response: bool) -> frozenset[str]:
+    """The part kinds the installed library knows on this side."""
+    union: Any = ModelResponsePart if is_response else ModelRequestPart
+    members = get_args(get_args(union)[0])
+    return frozenset(part_class.part_kind for part_class in map(_part_class, members))
+
+
+def _part_class(member: Any) -> Any:
+    while hasattr(member, "__metadata__"):
+        member = get_args(member)[0]
+    return member
+
+
+# ---- from the vendor -----------------------------------------------------------------------------------------------
+
+
+def make_ready() -> None:
+    """Build what reads and writes the vendor's messages, instead of with the first that needs it. Blocking."""
+    with _building:
+        if not is_ready():
+            _MESSAGE.rebuild()
+
+
+def is_ready() -> bool:
+    return _MESSAGE.pydantic_complete
+
+
+_building = threading.Lock()
+
+
+def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
+    if type(message) is ModelRequest and (plain := _plain(message)) is not None:
+        return plain
+    try:
+        value: dict[str, Any] = from_json(_MESSAGE.dump_json(message))
+    except PydanticSerializationError:
+        # text that UTF-8 cannot hold: the door mends it
+        value = _MESSAGE.dump_python(message, mode="json")
+    # what every message would store again and again without saying anything
+    if value.get("state") == "complete":
+        del value["state"]
+    if "usage" in value:
+        value["usage"] = {name: count for name, count in value["usage"].items() if count} or None
+    return value
+
+
+def _plain(message: ModelRequest) -> dict[str, Any] | None:
+    """What the vendor's serialisation gives of a request that holds words and nothing else. None: it holds more.
+
+    A prompt, or what a tool gave back, is that, and the first prompt need not wait for `make_ready`.
+    """
+    parts = [_words_of(part) for part in message.parts]
+    value = _words({name: field for name, field in vars(message).items() if name != "parts"})
+    return None if value is None or None in parts else {**value, "parts": parts}
+
+
+def _words_of(part: ModelRequestPart) -> dict[str, object] | None:
+    if type(part) is vendor.ToolReturnPart:
+        return _words(vars(part))
+    if type(part) is not vendor.UserPromptPart:
+        return None
+    content: object = part.content
+    if type(content) is not list or not all(map(_is_words, cast("list[object]", content))):
+        return _words(vars(part))
+    value = _words({name: field for name, field in vars(part).items() if name != "content"})
+    return None if value is None else {**value, "content": cast("list[object]", content)}
+
+
+def _words(fields: Mapping[str, object]) -> dict[str, object] | None:
+    said: dict[str, object] = {}
+    for name, field in fields.items():
+        if _is_words(field):
+            said[name] = field
+        elif type(field) is datetime and field.tzinfo is UTC:
+            said[name] = field.isoformat().replace("+00:00", "Z")
+        elif field is not None:
+            return None
+    return said
+
+
+def _is_words(field: object) -> bool:
+    return type(field) is str and fit(field) is field
+
+
+def _carries_unknown(part: Part) -> bool:
+    return _unknown_inside(part) is not None
+
+
+def _unwrapped(part: Part) -> Part:
+    inside = _unknown_inside(part)
+    return part if inside is None else OtherPart(inside["kind"], inside["data"])
+
+
+def _unknown_inside(part: Part) -> Mapping[str, Any] | None:
+    match part:
+        case TextPart() if part.extra:
+            return _inside(part.extra.get("provider_details"))
+        case UserPromptPart(content=(Mapping() as item,)):
+            return _inside(item.get("metadata"))
+        case _:
+            return None
+
+
+def _inside(value: object) -> Mapping[str, Any] | None:
+    return cast("Mapping[str, Any]", value).get(UNKNOWN_PART) if isinstance(value, Mapping) else None

@@ -1,0 +1,179 @@
+"""The HTTP client that models talk through: stalls are noticed, and deltas that arrived together are joined.
+
+A provider that stops sending is noticed: no byte for `stall` seconds ends the request with a read timeout, which
+`failures.py` calls `stalled`. Any byte counts, pings and comments too, so a slow answer that lives is never cut.
+The first byte may take longer: reasoning models think before they speak, local ones read the prompt first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from functools import cache
+from typing import Any, cast
+
+import httpx2
+import orjson
+
+from pilotfish.engine.model.delta_joiner import DeltaJoiner
+
+FIRST_BYTE_FACTOR = 4  # how much longer the first byte may take than any later one
+CONNECT_SECONDS = 10.0
+WRITE_SECONDS = 60.0
+FRAME = 0.016  # seconds: deltas are handed on at most this often, so that a fast model costs no more than a display
+LAST_LOOK = 0.05  # seconds to read what arrived while this process was suspended
+READ_AHEAD = 1_000_000  # bytes read before somebody wants them: then the provider has to wait
+
+
+def create_client(stall: float, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
+    """A client whose response bodies may pause for `stall` seconds. Proxies of the environment are respected."""
+
+    async def watch(response: httpx2.Response) -> None:
+        response.stream = ResponseBody(cast("httpx2.AsyncByteStream", response.stream), stall, _joiner_for(response))
+        await _correct_status(response)
+
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(
+            connect=CONNECT_SECONDS, read=stall * FIRST_BYTE_FACTOR, write=WRITE_SECONDS, pool=CONNECT_SECONDS
+        ),
+        headers={"accept-encoding": "identity"},  # a compressed stream could not be joined
+        verify=certificates(),
+        transport=transport,
+        event_hooks={"response": [watch]},
+    )
+
+
+@cache
+def certificates() -> ssl.SSLContext:
+    """The roots we trust, loaded once: that takes longer than anything else a client needs."""
+    return httpx2.create_ssl_context()
+
+
+def _joiner_for(response: httpx2.Response) -> DeltaJoiner | None:
+    is_event_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    return DeltaJoiner() if is_event_stream and "content-encoding" not in response.headers else None
+
+
+async def _correct_status(response: httpx2.Response) -> None:
+    """Some servers send an error as JSON with status 200. The SDKs expect a stream there and would find it empty."""
+    if response.status_code != 200 or not response.headers.get("content-type", "").startswith("application/json"):
+        return
+    try:
+        body: Any = orjson.loads(await response.aread())
+    except orjson.JSONDecodeError:
+        return
+    if isinstance(body, dict) and cast("dict[str, Any]", body).get("error"):
+        response.status_code = 500
+
+
+class ResponseBody(httpx2.AsyncByteStream):
+    """A response body, read ahead by a task.
+
+    Everything that has arrived is handed on in one piece. Deltas wait until the end of the frame, the first ones of
+    an answer and all other events wait for nothing. A second iteration goes on where the first one stopped: OpenAI's
+    SDK drains the body that way, so that the connection can be used again.
+    """
+
+    def __init__(self, body: httpx2.AsyncByteStream, stall: float, joiner: DeltaJoiner | None) -> None:
+        self._body = body
+        self._stall = stall
+        self._patience = stall * FIRST_BYTE_FACTOR
+        self._joiner = joiner
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._reader: asyncio.Task[None] | None = None
+        self._arrived = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """something waits that is not a delta, or the body has ended"""
+        self._room = asyncio.Event()
+        self._ended = False
+        self._error: Exception | None = None
+        self._next_frame = 0.0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._reader is None:
+            self._reader = asyncio.create_task(self._read(), name="read a response")
+        try:
+            while not self._ended or self._size:
+                await self._wait_for_bytes()
+                await self._wait_for_frame()
+                if block := self._take():
+                    yield block
+            if self._joiner is not None and (rest := self._joiner.close()):
+                yield rest
+            if self._error is not None:
+                raise self._error
+            if self._joiner is not None and self._joiner.is_cut_off:
+                raise httpx2.RemoteProtocolError("the stream ended before the answer did")
+        finally:
+            self._reader.cancel()
+
+    async def aclose(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.cancel()
+        try:
+            if self._reader is not None:
+                await asyncio.wait((self._reader,))
+        finally:
+            await self._body.aclose()
+
+    async def _read(self) -> None:
+        try:
+            async for chunk in self._body:
+                self._add(chunk)
+                if self._size > READ_AHEAD:
+                    self._room.clear()
+                    await self._room.wait()
+        except Exception as error:  # raised where the body is iterated
+            self._error = error
+        finally:
+            self._ended = True
+            self._arrived.set()
+            self._urgent.set()
+
+    def _add(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        self._arrived.set()
+        if self._joiner is None:
+            self._chunks.append(chunk)
+            return
+        self._joiner.feed(chunk)
+        if not self._joiner.only_deltas:
+            self._urgent.set()
+
+    def _take(self) -> bytes:
+        self._arrived.clear()
+        if not self._ended:
+            self._urgent.clear()
+        self._size = 0
+        self._room.set()
+        if self._joiner is not None:
+            return self._joiner.take()
+        block = b"".join(self._chunks)
+        self._chunks.clear()
+        return block
+
+    async def _wait_for_bytes(self) -> None:
+        """Raises ReadTimeout if nothing arrives in time. Time that the caller spends elsewhere does not count."""
+        if not self._arrived.is_set():
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._arrived.wait()
+            except TimeoutError:
+                await asyncio.sleep(LAST_LOOK)
+                if not self._arrived.is_set():
+                    raise httpx2.ReadTimeout(f"no byte for {self._patience:g} seconds") from None
+        self._patience = self._stall
+
+    async def _wait_for_frame(self) -> None:
+        """Let deltas gather. Anything else that arrives meanwhile ends the wait, and takes the deltas with it."""
+        if self._joiner is None or not self._joiner.only_deltas or self._ended:
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._next_frame:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._next_frame):
+                    await self._urgent.wait()
+        self._next_frame = loop.time() + FRAME

@@ -1,0 +1,1 @@
+"""A live session: prompt queue, journal, recovery, compaction, undo."""

@@ -1,0 +1,196 @@
+"""What the turns of a session may touch of it, and of the world around: `ports.Ports`, filled.
+
+Hides: which rules hold, whether and when the user is asked to trust a folder, where titles and outputs come from.
+Promises: nobody is asked twice in one turn whether a folder is trusted; nothing of the folder is used before it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pilotfish.conversation.messages import CanonicalMessage
+from pilotfish.conversation.records import NoticeRecord, SessionRecord
+from pilotfish.conversation.registry import ToolCallRegistry
+from pilotfish.engine.frontend import Answer, Question
+from pilotfish.errors import FailureKind, ToolError
+from pilotfish.policy.judge import CallFacts, Mode, Rule, Verdict, judge
+
+if TYPE_CHECKING:
+    from pydantic_ai import CancellationToken
+    from pydantic_ai.toolsets import AbstractToolset
+
+    from pilotfish.config.settings import Settings
+    from pilotfish.engine.session.session import LiveSession
+    from pilotfish.engine.turn.compaction import ContextFill
+    from pilotfish.engine.turn.request_history import Sending
+    from pilotfish.engine.turn.usage import Meter
+
+
+class SessionPorts:
+    """For every turn of one session."""
+
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        self._world = world = session.world
+        self._conversation = conversation = session.conversation
+        self._asking_for_trust = asyncio.Lock()
+        self._trust_asked_in = ""
+        self._trust_question: asyncio.Future[None] | None = None
+        self.clock = world.clock
+        self._sending: Sending | None = None
+        self._told_problems: set[str] = set()
+        self.new_id = world.new_id
+        self.one_by_one = world.one_by_one
+        self.keep = world.ledger.put_blob
+        self.emit = conversation.emit
+        self.wait_written = conversation.wait_written
+        self.wait_durable = conversation.wait_durable
+        self.backpressure = conversation.backpressure
+        self.left_over = conversation.left_over
+        self.audit = conversation.audit
+
+    @property
+    def session_id(self) -> str:
+        return self._session.row.id
+
+    @property
+    def mode(self) -> str:
+        return self._session.row.mode
+
+    @property
+    def history(self) -> list[CanonicalMessage]:
+        return self._conversation.history
+
+    def sending(self, settings: Settings) -> Sending:
+        from pilotfish.engine.turn.request_history import Sending  # only a turn needs it, which has loaded it
+
+        if self._sending is None or not self._sending.fits(settings):
+            self._sending = Sending(settings)
+        return self._sending
+
+    @property
+    def registry(self) -> ToolCallRegistry:
+        return self._conversation.registry
+
+    async def taken_up(self, turn_id: str) -> None:
+        """A prompt is on its way to the ledger, where it is before a model is asked. The first one gives the title."""
+        session, world = self._session, self._world
+        self._warn_of_rules(turn_id)
+        if not session.row.title:
+            await self.wait_written()
+        for notice in world.store_notices():
+            self._warn(turn_id, notice.message, notice.remedy, "storage")
+        if not session.row.title:
+            session.row = row = await world.catalog.get(session.row.id)
+            if row.title:
+                self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
+        if self.undecided and session.agents_rules.there(self._open_paths()):
+            await self._ask_for_trust()
+        if self.trusted:
+            world.use_mcp()
+            await world.mcp.settled()
+
+    def _warn_of_rules(self, turn_id: str) -> None:
+        """Once of each thing that stands in files of rules and cannot be used."""
+        for problem in self._world.rule_problems(self._session.row.workspace):
+            if problem not in self._told_problems:
+                self._told_problems.add(problem)
+                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
+
+    def _warn(self, turn_id: str, message: str, remedy: str, cause: FailureKind) -> None:
+        now = self.clock()
+        self.emit(
+            NoticeRecord(turn_id=turn_id, level="warning", message=message, remedy=remedy, cause=cause, timestamp=now)
+        )
+
+    async def room(self) -> None:
+        await self._world.face.room()
+
+    async def read_output(self, call_id: str, first: int, count: int) -> str:
+        call = self.registry.find(call_id)
+        if call is None or call.result is None:
+            raise ToolError(f"no call {call_id!r} has an output; use the id of an earlier call")
+        text = call.result.text
+        if call.result.blob:
+            text = (await self._world.ledger.get_blob(call.result.blob)).decode("utf-8", "replace")
+        lines = text.split("\n")
+        page = lines[max(0, first - 1) : max(0, first - 1) + count]
+        return "\n".join(page) + f"\n[lines {first}-{first + len(page) - 1} of {len(lines)}]"
+
+    def rules_text(self) -> str:
+        return self._session.agents_rules.text(self._open_paths())
+
+    def toolsets(self) -> Sequence[AbstractToolset[Any]]:
+        return self._world.mcp.toolsets if self.trusted else ()
+
+    @property
+    def context(self) -> ContextFill:
+        return self._conversation.context
+
+    @property
+    def nearly_full(self) -> bool:
+        return self._conversation.nearly_full(self._world.settings.context_window)
+
+    async def compact(self, turn_id: str, meter: Meter, token: CancellationToken) -> bool:
+        from pilotfish.engine.turn.subagents import summarise  # only a turn or a summary needs it, which has loaded it
+
+        return await self._conversation.compact(
+            turn_id, lambda old: summarise(old, self._session.model(), meter, token)
+        )
+
+    # -- may it? --------------------------------------------------------------------------------------------------
+
+    def judge(self, facts: CallFacts) -> Verdict:
+        return judge(facts, Mode(self.mode), self._rules(), self.trusted)
+
+    @property
+    def trusted(self) -> bool:
+        return self._world.trusted(self._session.row.workspace)
+
+    @property
+    def undecided(self) -> bool:
+        folder = self._session.row.workspace
+        if self._world.ask_for_trust is None or folder is None or self.trusted:
+            return False
+        return self._world.book.trust_of(Path(folder)) is None
+
+    async def gains_trust(self, facts: CallFacts) -> bool:
+        if not self.undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
+            return False
+        await self._ask_for_trust()
+        return self.trusted
+
+    async def _ask_for_trust(self) -> None:
+        """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
+        turn, folder, ask = self._session.turn, self._session.row.workspace, self._world.ask_for_trust
+        turn_id = turn.turn_id if turn else ""
+        async with self._asking_for_trust:
+            if self.undecided and ask and folder and self._trust_asked_in != turn_id:
+                self._trust_asked_in = turn_id
+                self._trust_question = asyncio.ensure_future(ask(Path(folder)))
+                try:
+                    await asyncio.wait((self._trust_question,))
+                finally:
+                    self._trust_question.cancel()
+                self._warn_of_rules(turn_id)  # those of the folder hold from now on
+
+    def stop_asking(self) -> None:
+        """The turn is to stop: it does not wait for the user's trust any more."""
+        if self._trust_question is not None:
+            self._trust_question.cancel()
+
+    async def ask(self, question: Question) -> Answer | None:
+        self._session.is_asked(question.call.id)
+        return await self._world.asked.ask(self._session, question)
+
+    async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        return await self._world.face.ask_user(self.session_id, turn_id, question, options)
+
+    def _rules(self) -> tuple[Rule, ...]:
+        return (*self._session.rules, *self._world.standing_rules(self._session.row.workspace))
+
+    def _open_paths(self) -> list[Path]:
+        return [buffer.path for buffer in self._session.workspace.open_documents()]

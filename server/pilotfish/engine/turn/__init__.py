@@ -1,0 +1,1 @@
+"""One turn: orchestrator, loop, tool calls, approvals, streaming, usage."""

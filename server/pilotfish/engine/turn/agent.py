@@ -1,0 +1,93 @@
+"""The pydantic-ai agent of a turn: built once, it reaches the turn it runs for through `ctx.deps`.
+
+Hides: the library's hooks. They call the phases of the loop (`loop.py`) and run each call (`calls.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+import pydantic_ai
+from pydantic_ai import Agent, RunContext, Tool, ToolDenied, ToolFailed
+from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
+from pydantic_ai.exceptions import ModelRetry
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import ToolDefinition
+
+from pilotfish.engine.mcp import foreign_tool
+from pilotfish.tools import BY_NAME, TOOLS
+from pilotfish.tools.tool import Tool as PilotfishTool
+from pilotfish.tools.tool import parameters
+
+if TYPE_CHECKING:
+    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
+
+    Context = RunContext[RequestOrchestrator]
+
+pydantic_ai.BANNER_ENABLED = False  # a terminal, and a coding agent's pipe, show our words and nobody else's
+
+TOOL_RETRIES = 3  # how often one tool may be called wrongly in a row
+OUTPUT_RETRIES = 2  # how many empty answers a run forgives
+
+
+@cache
+def main_agent() -> Agent[RequestOrchestrator, str]:
+    """The agent with every tool. Its tools' functions never run: `Hooks.wrap_tool_execute` runs the call."""
+    from pilotfish.engine.turn.orchestrator import RequestOrchestrator  # it imports the loop, which imports this module
+
+    return Agent(
+        None,
+        deps_type=RequestOrchestrator,
+        name="pilotfish",
+        retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
+        tools=[_tool(tool) for tool in TOOLS],
+        capabilities=[Hooks()],
+        instructions=_instructions,
+    )
+
+
+class Hooks(AbstractCapability["RequestOrchestrator"]):
+    """Calls the turn at each step of a run. Holds no state."""
+
+    async def before_model_request(self, ctx: Context, request_context: ModelRequestContext) -> ModelRequestContext:
+        request_context.messages = await ctx.deps.loop.before_request(ctx.messages, request_context.messages)
+        return request_context
+
+    async def after_model_request(
+        self, ctx: Context, *, request_context: ModelRequestContext, response: ModelResponse
+    ) -> ModelResponse:
+        del request_context
+        return ctx.deps.loop.after_response(response, ctx.model.context_window)
+
+    async def wrap_tool_execute(
+        self, ctx: Context, *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: WrapToolExecuteHandler
+    ) -> Any:
+        tool = BY_NAME.get(call.tool_name) or foreign_tool(tool_def, handler)
+        returned = await ctx.deps.calls.execute(
+            call.tool_call_id, call.tool_name, tool, cast("Mapping[str, Any]", args)
+        )
+        match returned.outcome:
+            case "success":
+                return returned.text
+            case "denied":
+                return ToolDenied(returned.text)
+            case "retry":
+                raise ModelRetry(returned.text)
+            case "failed":
+                raise ToolFailed(returned.text)
+
+
+def _instructions(ctx: Context) -> str:
+    return ctx.deps.instructions()
+
+
+def _tool(tool: PilotfishTool[Any]) -> Tool[RequestOrchestrator]:
+    async def runs_in_hooks(**_: Any) -> str:
+        raise AssertionError(f"{tool.name} runs in Hooks.wrap_tool_execute")
+
+    return Tool["RequestOrchestrator"].from_schema(
+        runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool.args)
+    )

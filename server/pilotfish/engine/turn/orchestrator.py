@@ -1,0 +1,281 @@
+"""A turn, from prompt to outcome.
+
+    user_input ──► assistant ──► tool_execution ──► response ──► assistant … ──► the end
+
+`run` reads top to bottom: record the prompt, converse until the model is done, close what is open, end. The loop of
+requests and calls, with its seven phases, is in `loop.py`. A response is shown in pieces while it comes (`pieces.py`)
+and recorded whole (`recording.py`), then its calls run (`calls.py`).
+
+Promises: however a turn ends, every announced call is closed, everything said is in the ledger, and the history can be
+sent again.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.exceptions import RunCancelled, UsageLimitExceeded
+from pydantic_ai.messages import UserContent
+
+from pilotfish.config.settings import Settings
+from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.records import Failure, KilledProcess, Receipt, StopReason, TurnEndRecord, TurnStartRecord
+from pilotfish.engine.frontend import Outcome, Ports
+from pilotfish.engine.model.resolve import failure
+from pilotfish.engine.prompt import PreparedPrompt, environment_facts, standing_instructions
+from pilotfish.engine.turn.cancellation import Stop
+from pilotfish.engine.turn.loop import Loop
+from pilotfish.engine.turn.recording import Recording
+from pilotfish.engine.turn.recovery import STARTED
+from pilotfish.engine.turn.response_stream import Pieces
+from pilotfish.engine.turn.steering import Steering
+from pilotfish.engine.turn.subagents import research
+from pilotfish.engine.turn.tool_runner import Calls
+from pilotfish.engine.turn.usage import Meter
+from pilotfish.errors import TurnError
+from pilotfish.telemetry.logs import request_id
+from pilotfish.text.display_safe import one_line
+from pilotfish.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+log = logging.getLogger(__name__)
+
+MAX_TRIES = 4  # of one model request whose failure may pass
+LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry to the user
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """What one request carries through the log: its name and its figures."""
+
+    request_id: str
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class RequestOrchestrator:
+    """One turn. Also the `deps` of its pydantic-ai run: hooks and tools reach it there."""
+
+    def __init__(
+        self,
+        *,
+        ports: Ports,
+        turn_id: str,
+        settings: Settings,
+        workspace: Workspace,
+        model: Callable[[], Model],
+        blocks: Sequence[Mapping[str, Any]],
+        prompt_id: str | None,
+        prepared: PreparedPrompt,
+        resumed: bool = False,
+    ) -> None:
+        self.ports = ports
+        self.turn_id = turn_id
+        self.settings = settings
+        self.workspace = workspace
+        self.model = model
+        self.resumed = resumed
+        self.registry = ports.registry
+        self.request = RequestContext(turn_id[-8:])
+        self.stop = Stop(ports.clock)
+        self.steering = Steering()
+        self.pieces = Pieces(ports, turn_id)
+        self.recording = Recording(ports, turn_id, settings, self.pieces, self.steering)
+        self.meter = Meter(
+            turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.pieces.own_calls
+        )
+        self.calls = Calls(self)
+        self.loop = Loop(self)
+        self._clock = ports.clock
+        self._blocks = tuple(blocks)
+        self._prompt_id = prompt_id
+        self._prepared = prepared
+        self._jobs_before = workspace.processes.jobs
+        workspace.processes.take_killed()  # what earlier turns ended is not for this one's receipt
+
+    # -- the turn, top to bottom -------------------------------------------------------------------------------
+
+    async def run(self) -> Outcome:
+        """Run the turn to its end. Never raises for anything that happens inside it."""
+        request_id.set(self.request.request_id)
+        began = self._clock()
+        if self.resumed:
+            self._take_up_again()
+        else:
+            self._take_up()
+            await self.ports.taken_up(self.turn_id)
+        stop: StopReason = "failed"
+        error: Failure | None = None
+        try:
+            stop = await self._converse()
+        except UsageLimitExceeded:  # by a summary: the loop says so itself
+            stop = "budget"
+        except RunCancelled:
+            stop = "cancelled"
+        except TurnError as problem:
+            error = Failure.of(problem)
+        except Exception:
+            log.exception("turn %s failed", self.request.request_id)
+            error = Failure(
+                message="Something went wrong inside Pilotfish.",
+                remedy="Try again. If it happens again, look into the log and report it.",
+                retryable=True,
+            )
+        if self.stop.asked:
+            stop, error = "cancelled", None
+        outcome = await self._end(stop, error)
+        self.request.metrics |= {
+            "seconds": round(self._clock() - began, 3),
+            "iterations": self.loop.iteration,
+            "calls": len(self.pieces.own_calls),
+            "input_tokens": outcome.usage.input_tokens,
+            "output_tokens": outcome.usage.output_tokens,
+        }
+        log.info("turn ended: %s", stop, extra={"metrics": self.request.metrics})
+        return outcome
+
+    def _take_up(self) -> None:
+        self.ports.emit(
+            TurnStartRecord(
+                turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self._clock()
+            )
+        )
+        self.loop.begin()
+        self.recording.prompt(self._prepared, self._blocks)
+
+    def _take_up_again(self) -> None:
+        """After a crash: what had started is not started again; what waited for an answer waits again."""
+        for call in self.registry.open_calls():
+            self.pieces.own_calls[call.id] = None
+            if call.status is CallStatus.IN_PROGRESS:
+                self.registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
+        self.loop.begin_at_open_calls()
+
+    async def _converse(self) -> StopReason:
+        """Run the model until it is done; what may pass is tried again, from the recorded history."""
+        failed, progress = 0, -1
+        if self.ports.nearly_full:
+            await self._make_room()
+        while True:
+            try:
+                return await self.loop.run()
+            except TurnError as problem:
+                if self.stop.asked:
+                    return "cancelled"
+                if problem.kind == "context" and await self._compact():
+                    continue
+                if problem.kind == "bad_request" and self.recording.use_plain_ids():
+                    self.registry.close_open("the provider refused to go on")
+                    continue
+                failed = failed + 1 if progress == self.loop.answers else 1
+                progress = self.loop.answers
+                wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
+                if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
+                    raise
+                said = f"{problem} Retrying in {wait:.0f} s."
+                self.recording.notice("warning", said, problem.remedy, cause=problem.kind, retry_after=round(wait, 1))
+                self.registry.close_open("the provider's answer broke off")
+                if not await self.stop.pause(wait):
+                    return "cancelled"
+
+    async def _make_room(self) -> None:
+        """Summarise before the window overflows: some servers drop the beginning silently instead of refusing."""
+        try:
+            await self._compact()
+        except Exception as problem:
+            log.warning("turn %s: no summary: %s", self.request.request_id, failure(problem))
+
+    async def _compact(self) -> bool:
+        """Summarise what is old. Returns False if there is nothing to summarise."""
+        return await self.ports.compact(self.turn_id, self.meter, self.stop.token)
+
+    async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
+        await self.recording.left_pieces()
+        self.registry.close_open("aborted by user" if stop == "cancelled" else "the turn ended")
+        for change in self.workspace.take_unclaimed():
+            await self.recording.changed("", change)
+        receipt = await self._receipt() if stop == "cancelled" else None
+        self.loop.end()
+        usage = self.meter.total
+        self.ports.emit(
+            TurnEndRecord(
+                turn_id=self.turn_id,
+                stop_reason=stop,
+                usage=usage,
+                timestamp=self._clock(),
+                error=error,
+                receipt=receipt,
+            )
+        )
+        await self.ports.wait_durable()
+        return Outcome(turn_id=self.turn_id, stop_reason=stop, usage=usage, error=error, receipt=receipt)
+
+    async def _receipt(self) -> Receipt:
+        """What a stop came to, once everything is over."""
+        killed = await self._kill_own()
+        started = self.stop.at if self.stop.at is not None else self._clock()
+        cancelled = [
+            call_id for call_id in self.pieces.own_calls if self.registry.get(call_id).status is CallStatus.CANCELLED
+        ]
+        return Receipt(
+            turn_id=self.turn_id,
+            took_ms=round((self._clock() - started) * 1000),
+            cancelled_calls=tuple(cancelled),
+            killed_processes=killed,
+            changed_files=tuple(self.recording.changed_files),
+        )
+
+    async def _kill_own(self) -> tuple[KilledProcess, ...]:
+        """End the commands of this turn. A background command (a dev server) goes on, and the user is told of it."""
+        processes = self.workspace.processes
+        killed = await processes.kill_running(spare=self._jobs_before)
+        if alive := processes.alive:
+            names = ", ".join(f"{job.id} ({one_line(job.command)})" for job in alive)
+            said = f"Still running in the background: {names}."
+            self.recording.notice("info", said, f"“Stop {alive[0].id}” ends it.")
+        return killed
+
+    # -- while it runs -----------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """Stop the turn: the model's stream, its calls, its questions."""
+        self.stop.ask()
+
+    def hurry(self) -> None:
+        """Try again now, if the next try is being waited for."""
+        self.stop.hurry()
+
+    def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
+        """Give the model words at its next step; `recorded` is called right before their message is recorded. Returns
+        a function that takes them back; it returns False when it is too late."""
+        return self.steering.steer(content, recorded)
+
+    async def stop_call(self, call_id: str) -> bool:
+        """Stop one call and wait until it is over; the turn goes on. False: it is not running."""
+        return await self.calls.stop(call_id)
+
+    def instructions(self) -> str:
+        """What the model is told before everything else, as it holds now."""
+        parts = [
+            standing_instructions(),
+            environment_facts(
+                self.workspace,
+                mode=self.ports.mode,
+                today=datetime.fromtimestamp(self._clock(), UTC).date(),
+                trusted=self.ports.trusted or self.ports.undecided,
+            ),
+            self.ports.rules_text() if self.ports.trusted else "",
+        ]
+        return "\n\n".join(filter(None, parts))
+
+    async def ask_user(self, question: str, options: Sequence[str]) -> str | None:
+        return await self.ports.ask_user(self.turn_id, question, options)
+
+    async def research(self, question: str, progress: Callable[[str], None]) -> str:
+        return await research(self, question, progress)

@@ -1,0 +1,303 @@
+"""One call, from announcement to end: register → judge and ask (`permission.py`) → run (retry) → record.
+
+Hides: ordering, retries, output limits, masking, before-images. Promises:
+- a call runs only as it was judged: same arguments, same document versions, or it is asked again;
+- every call that was announced reaches a final status, whatever happens;
+- a tool's crash is an answer to the model, never the end of the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from pilotfish.conversation.messages import FINAL_STATUSES, CallResult, CallStatus, CanonicalToolCall, Category
+from pilotfish.conversation.repeated_calls import Repeats
+from pilotfish.engine.turn.approvals import Allowed, Denied, Permission, argument_errors
+from pilotfish.engine.turn.call_order import Order
+from pilotfish.errors import PilotfishError, ToolError
+from pilotfish.policy.hosts import host_of, local_address
+from pilotfish.policy.judge import CallFacts
+from pilotfish.policy.secrets import mask
+from pilotfish.tools import BY_NAME
+from pilotfish.tools.tool import Args, Context, Network, Result, Tool
+from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
+
+if TYPE_CHECKING:
+    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
+
+log = logging.getLogger(__name__)
+
+PASSING_ERRORS = (TimeoutError, ConnectionError, BlockingIOError, InterruptedError)
+FIRST_BACKOFF = 0.2  # seconds; doubles with each try, with jitter
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What the model hears of a call."""
+
+    text: str
+    outcome: Literal["success", "failed", "denied", "retry"]
+
+
+class Calls:
+    """The calls of one turn."""
+
+    def __init__(self, turn: RequestOrchestrator) -> None:
+        self._turn = turn
+        self._order = Order()
+        self._slots = asyncio.Semaphore(turn.settings.max_parallel_tools)
+        self._tasks: dict[str, asyncio.Task[Returned]] = {}
+        self._stopped: set[str] = set()
+        self._permission = Permission(turn, self._context)
+        self._repeats = Repeats()
+
+    async def stop(self, call_id: str) -> bool:
+        """Stop one call and wait for its end; the turn goes on. False: it is not running."""
+        task = self._tasks.get(call_id)
+        if task is None or task.done():
+            return False
+        self._stopped.add(call_id)
+        task.cancel()
+        await asyncio.wait((task,))
+        return True
+
+    async def read_quietly(self, name: str, args: Mapping[str, Any]) -> str | None:
+        """A read for the subagent: judged like any call, never asked. None: it would need a question."""
+        tool = BY_NAME[name]
+        try:
+            parsed = tool.args.model_validate(dict(args))
+        except ValidationError as error:
+            raise ToolError(argument_errors(error)) from error
+        if self._turn.ports.judge(await self._permission.facts(tool, parsed)).decision != "allow":
+            return None
+        async with self._slots:
+            result = await self._attempts(tool, self._context("", url=tool.subject(parsed).url), parsed)
+        return cut_middle(result.text, self._turn.settings.max_tool_output)[0]
+
+    async def execute(self, call_id: str, name: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> Returned:
+        """Run one call to its end. Cancelling this cancels the call, and waits until it is over. One that ended before
+        a crash is not run again: it gives what it gave."""
+        self._turn.pieces.ensure(call_id, name)
+        if (call := self._turn.registry.get(call_id)).status in FINAL_STATUSES:
+            return Returned(call.result.text if call.result else call.error or "", _outcome(call))
+        task = asyncio.get_running_loop().create_task(self._whole(call_id, tool, args), name=f"call {call_id}")
+        self._tasks[call_id] = task
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+            if call_id in self._stopped and not _being_cancelled():
+                self._close(call_id, CallStatus.CANCELLED, "stopped by the user")
+                return Returned("The user stopped this call. Ask, or go on without it.", "failed")
+            self._close(call_id, CallStatus.CANCELLED, "aborted by user")
+            raise
+        finally:
+            self._tasks.pop(call_id, None)
+
+    def answered(self, call_id: str, content: str) -> None:
+        """A result came back. Calls that never reached `execute` (unknown tool, bad JSON) are closed by it."""
+        registry = self._turn.registry
+        if call_id in registry and registry.get(call_id).status not in FINAL_STATUSES:
+            registry.move(call_id, CallStatus.FAILED, error=content[:2000])
+
+    async def _whole(self, call_id: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> Returned:
+        if tool is None:
+            self._close(call_id, CallStatus.FAILED, "no such tool")
+            return Returned("There is no tool of this name.", "failed")
+        try:
+            parsed = tool.args.model_validate(args)  # whatever the model wrote: a list, a number
+        except ValidationError as error:
+            text = argument_errors(error)
+            self._close(call_id, CallStatus.FAILED, text)
+            return Returned(f"{text}\nCorrect the arguments and call again.", "retry")
+        # Places in the line are taken before anything is awaited, so they are in the order of the calls.
+        ticket = self._order.enter(None) if tool.category is Category.EXECUTE else None
+        try:
+            facts = await self._permission.facts(tool, parsed)
+            self._permission.describe(call_id, tool, parsed)
+            if tool.category is Category.WRITE:
+                ticket = self._order.enter(_written(facts))
+                async with self._order.turn(ticket):  # the preview must show the file as earlier writes left it
+                    return await self._run(call_id, tool, await self._permission.allow(call_id, tool, parsed, facts))
+            allowed = await self._permission.allow(call_id, tool, parsed, facts)
+            if ticket is None:
+                return await self._run(call_id, tool, allowed)
+            async with self._order.turn(ticket):
+                # Commands before this one may have changed directory, or what its words stand for.
+                facts = await self._permission.facts(tool, allowed.args)
+                if facts != allowed.facts:
+                    allowed = await self._permission.allow(call_id, tool, allowed.args, facts)
+                return await self._run(call_id, tool, allowed)
+        except Denied as denied:
+            self._turn.registry.move(call_id, CallStatus.DENIED, approval=denied.approval, error=denied.why)
+            return Returned(denied.text, "denied")
+        except PilotfishError as error:
+            return self._failed(call_id, str(error))
+        except Exception as error:
+            log.exception("tool %s crashed", tool.name)
+            return self._failed(call_id, f"{tool.name} failed: {type(error).__name__}: {error}")
+        finally:
+            if ticket is not None:
+                self._order.leave(ticket)
+
+    # -- run ---------------------------------------------------------------------------------------------------
+
+    async def _run(self, call_id: str, tool: Tool[Any], allowed: Allowed) -> Returned:
+        turn = self._turn
+        async with self._slots:
+            turn.registry.move(call_id, CallStatus.IN_PROGRESS, approval=allowed.approval)
+            # What is about to happen is on disk before it happens.
+            changes = tool.category in (Category.WRITE, Category.EXECUTE)
+            await (turn.ports.wait_durable() if changes else turn.ports.wait_written())
+            judged = {
+                touch.path: Path(fact.path)
+                for touch, fact in zip(tool.subject(allowed.args).touches, allowed.facts.paths, strict=False)
+            }
+            context = self._context(
+                call_id,
+                approved=allowed.versions,
+                judged=judged,
+                url=tool.subject(allowed.args).url,
+                leave=allowed.leave,
+            )
+            result = await self._attempts(tool, context, allowed.args)
+            for change in result.changes:
+                await turn.recording.changed(call_id, change)
+            return await self._completed(call_id, result, allowed)
+
+    async def _attempts(self, tool: Tool[Any], context: Context, args: Args) -> Result:
+        retries = self._turn.settings.tool_retries if tool.repeatable else 0
+        for attempt in range(retries + 1):
+            try:
+                return await tool.run(context, args)
+            except PASSING_ERRORS:
+                if attempt == retries:
+                    raise
+                pause = FIRST_BACKOFF * 2**attempt
+                await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 -- jitter, not a secret
+        raise AssertionError("unreachable")
+
+    async def _completed(self, call_id: str, result: Result, allowed: Allowed) -> Returned:
+        turn = self._turn
+        masked, found = mask(result.text)
+        if found:
+            turn.recording.notice(
+                "warning", f"{len(found)} secret(s) in the output of a call were hidden from the model."
+            )
+        if not masked.strip():
+            masked = "[no output]"  # some providers refuse a blank result
+        text, truncated = cut_middle(masked, turn.settings.max_tool_output, call_id)
+        whole = masked.encode("utf-8", "replace")
+        call = turn.registry.get(call_id)
+        kept = CallResult(
+            text=text,
+            truncated=truncated,
+            bytes=len(whole),
+            blob=await turn.ports.keep(whole) if truncated else None,
+        )
+        status = CallStatus.FAILED if result.failed else CallStatus.COMPLETED
+        turn.registry.move(call_id, status, result=kept, diff=result.diff)
+        await self._check_repeats(call, text)
+        text = self._with_changes(call, text)
+        if allowed.approval.amended:
+            text = (
+                f"The user amended the arguments; what ran: {allowed.args.model_dump_json(exclude_unset=True)}\n{text}"
+            )
+        return Returned(text, "failed" if result.failed else "success")
+
+    async def _check_repeats(self, call: CanonicalToolCall, text: str) -> None:
+        """The same call with the same result, again and again: ask whether to go on, and stop when nobody says so."""
+        question = self._repeats.note(call.name, call.args, text)
+        if question is None:
+            return
+        turn = self._turn
+        if await turn.ask_user(question, ("Go on", "Stop")) != "Go on":
+            said = "The turn was stopped: it repeated the same call."
+            turn.recording.notice("warning", said, "Say what to do differently.")
+            turn.cancel()
+
+    def _with_changes(self, call: CanonicalToolCall, text: str) -> str:
+        """What the model hears beside a result: files it knows that have changed under it."""
+        workspace = self._turn.workspace
+        if call.category in ("write", "execute") and (changed := workspace.changed_since_read()):
+            names = ", ".join(workspace.relative(path) for path in changed[:20])
+            text = f"{text}\n[changed since you read them: {names}]"
+        return text
+
+    def _failed(self, call_id: str, message: str) -> Returned:
+        masked, _ = mask(message)
+        self._turn.registry.move(call_id, CallStatus.FAILED, error=masked)
+        return Returned(masked, "failed")
+
+    def _close(self, call_id: str, status: CallStatus, error: str) -> None:
+        if self._turn.registry.get(call_id).status not in FINAL_STATUSES:
+            self._turn.registry.move(call_id, status, error=error)
+
+    def _context(
+        self,
+        call_id: str,
+        approved: Mapping[str, str] | None = None,
+        judged: Mapping[str, Path] | None = None,
+        url: str | None = None,
+        leave: Leave = READ_ONLY_LEAVE,
+    ) -> Context:
+        turn = self._turn
+        return Context(
+            workspace=turn.workspace,
+            call_id=call_id,
+            progress=lambda text: turn.pieces.progress(call_id, text),
+            ask_user=turn.ask_user,
+            research=turn.research,
+            show_plan=turn.recording.show_plan,
+            read_output=turn.ports.read_output,
+            max_output=turn.settings.max_tool_output,
+            timeout=turn.settings.tool_timeout,
+            network=_network(url) if turn.settings.network else "none",
+            approved=approved or {},
+            judged=judged or {},
+            leave=leave,
+        )
+
+
+def cut_middle(text: str, limit: int, call_id: str = "") -> tuple[str, bool]:
+    """The head and the tail, `limit` bytes of UTF-8, and between them what is missing and how to read it."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return text, False
+    head, tail = data[: limit * 2 // 3], data[len(data) - limit // 3 :]
+    missing = len(data) - len(head) - len(tail)
+    line = head.count(b"\n") + 1
+    more = f'; read_output(call_id="{call_id}", line={line}) reads on' if call_id else ""
+    middle = f"\n[… {missing:,} bytes cut{more} …]\n"
+    return head.decode("utf-8", "ignore") + middle + tail.decode("utf-8", "ignore"), True
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _written(facts: CallFacts) -> frozenset[str]:
+    return frozenset(fact.path for fact in facts.paths if fact.access != "read")
+
+
+def _network(url: str | None) -> Network:
+    """What a call may reach. Policy asks about every local address by name: one that runs was allowed."""
+    host = host_of(url or "")
+    return "local" if host is not None and local_address(host) is not None else "public"
+
+
+def _outcome(call: CanonicalToolCall) -> Literal["success", "failed", "denied"]:
+    if call.status is CallStatus.COMPLETED:
+        return "success"
+    return "denied" if call.status is CallStatus.DENIED else "failed"

@@ -1,0 +1,89 @@
+"""Counts what a turn uses: every request to a model, whoever makes it, held against the budget and told.
+
+Hides: the library's usage and limits. Promises: a request of the subagent or of a summary counts like one of the turn
+itself; no request is sent once the budget is used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from decimal import Decimal
+
+from pydantic_ai import UsageLimits
+from pydantic_ai.messages import ModelResponse
+from pydantic_ai.usage import RunUsage
+
+from pilotfish.config.settings import Budget
+from pilotfish.conversation.records import Record, RequestOrigin, Usage, UsageRecord
+from pilotfish.engine.turn.compaction import ContextFill
+
+MAX_TOKENS = 1 << 40  # the most that is believed of a provider: larger sums would not fit into the ledger
+
+
+class Meter:
+    """The usage of one turn, or of a summary between two turns.
+
+    `run` and `limits` are passed to every run of the library that belongs to the turn: the library adds what a
+    provider reports to `run`, and raises `UsageLimitExceeded` when that goes over `limits`.
+    """
+
+    def __init__(
+        self,
+        turn_id: str,
+        emit: Callable[[Record], None],
+        *,
+        context: ContextFill,
+        budget: Budget | None = None,
+        calls: Sized = (),
+    ) -> None:
+        self.run = RunUsage()
+        self.limits = UsageLimits(
+            request_limit=None,  # iterations are counted by the loop, steps by the subagent
+            total_tokens_limit=budget.tokens if budget else None,
+            cost_limit=Decimal(str(budget.cost)) if budget and budget.cost is not None else None,
+        )
+        self._turn_id = turn_id
+        self._emit = emit
+        self._calls = calls
+        self._requests = 0
+        self._context = context
+
+    @property
+    def total(self) -> Usage:
+        """What has been used so far."""
+        return Usage(
+            input_tokens=_counted(self.run.input_tokens),
+            output_tokens=_counted(self.run.output_tokens),
+            cached_tokens=_counted(self.run.cache_read_tokens),
+            requests=self._requests,
+            tool_calls=len(self._calls),
+            cost=float(self.run.cost) if self.run.cost is not None else None,
+        )
+
+    def request_begins(self) -> None:
+        """Count a request that is about to be sent. Raises `UsageLimitExceeded` if the budget is used up."""
+        self.limits.check_before_request(self.run)
+        self.limits.check_cost(self.run, warn_if_cost_unavailable=False)
+        self._requests += 1
+
+    def context_is(self, response: ModelResponse, window: int | None) -> None:
+        """Remember how full the context is after a response of the turn itself."""
+        used = _counted(response.usage.input_tokens) + _counted(response.usage.output_tokens)
+        self._context = ContextFill(used, window)
+
+    def report(self, origin: RequestOrigin) -> None:
+        """Record the usage of the turn after a request of this origin."""
+        self._emit(
+            UsageRecord(
+                turn_id=self._turn_id,
+                usage=self.total,
+                context_used=self._context.used,
+                context_window=self._context.window,
+                origin=origin,
+            )
+        )
+
+
+def _counted(tokens: float) -> int:
+    """A plausible number of tokens, whatever the provider reports."""
+    return int(min(max(tokens, 0), MAX_TOKENS))

@@ -1,0 +1,1 @@
+"""The JSON-RPC connection: pygls protocol subclass, stdio, params, request order."""

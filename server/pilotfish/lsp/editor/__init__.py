@@ -1,0 +1,1 @@
+"""The editor behind the connection: documents, edits, code actions, approvals, mentions."""

@@ -1,0 +1,182 @@
+"""Code actions and lenses: made from what is in memory, in less than a few milliseconds, without the engine.
+
+A client with a chat opens it with the prompt and its context attached; a plain client runs the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cattrs import Converter
+from lsprotocol import types
+
+from pilotfish.errors import BadRequest
+from pilotfish.lsp.client import Client
+from pilotfish.lsp.connection.json_values import as_object, as_objects
+from pilotfish.lsp.connection.params import read
+from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.attachments import resource, selected
+from pilotfish.lsp.editor.documents import Document, Documents, Place
+from pilotfish.lsp.generic_client import commands
+from pilotfish.protocol import wire
+
+AROUND = 10
+"""lines above and below a problem that are sent along"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Something that can be done with a selection."""
+
+    title: str
+    prompt: str
+    kind: types.CodeActionKind
+    send: bool
+    """whether the prompt is whole, or the user adds to it first"""
+
+
+_REWRITE, _ANY = types.CodeActionKind.RefactorRewrite, types.CodeActionKind.Empty
+_FIX = "fix"
+_OFFERS = {
+    "explain": _Offer("Explain with Pilotfish", "Explain this code.", _ANY, send=True),
+    "refactor": _Offer("Refactor with Pilotfish…", "Refactor this code: ", _REWRITE, send=False),
+    "tests": _Offer("Add tests with Pilotfish", "Write tests for this code, and run them.", _ANY, send=True),
+    "document": _Offer("Document with Pilotfish", "Document this code where it stands.", _REWRITE, send=True),
+    "ask": _Offer("Ask Pilotfish about the selection…", "", _ANY, send=False),
+}
+_PLAIN_OFFERS = {
+    **_OFFERS,
+    # No place to type in a plain client: what cannot be asked for is decided, or stands in the selection itself.
+    "refactor": _Offer(
+        "Refactor with Pilotfish", "Refactor this code so that it is easier to read.", _REWRITE, send=True
+    ),
+    "ask": _Offer("Do what the selection says, with Pilotfish", "", _ANY, send=True),
+}
+
+
+class Actions:
+    """Answers `textDocument/codeAction`, `codeAction/resolve` and `textDocument/codeLens`."""
+
+    def __init__(self, client: Client, documents: Documents, approvals: Approvals, converter: Converter) -> None:
+        self._client = client
+        self._documents = documents
+        self._approvals = approvals
+        self._json = converter.unstructure
+
+    async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        only, place = params.context.only, {"uri": params.text_document.uri, "range": self._json(params.range)}
+        found: list[types.CodeAction] = []
+        if params.context.diagnostics and _wanted(types.CodeActionKind.QuickFix, only):
+            count = len(params.context.diagnostics)
+            title = "Fix with Pilotfish" if count == 1 else f"Fix {count} problems with Pilotfish"
+            data = {"do": _FIX, **place, "diagnostics": self._json(params.context.diagnostics)}
+            action = types.CodeAction(
+                title=title,
+                kind=types.CodeActionKind.QuickFix,
+                diagnostics=params.context.diagnostics,
+                # An answer that has to be thought about is never the one to apply unseen.
+                is_preferred=False,
+                data=data,
+            )
+            found.append(action)
+        if params.range.start != params.range.end:
+            for name, offer in self._offers().items():
+                if _wanted(offer.kind, only):
+                    found.append(types.CodeAction(title=offer.title, kind=offer.kind, data={"do": name, **place}))
+        return found if self._client.resolves_commands else [self._with_command(action) for action in found]
+
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        if action.data is None:
+            return action  # it has all it will get
+        try:
+            return self._with_command(action)
+        except BadRequest as error:
+            raise BadRequest(f"data: {error}", field="data") from None
+
+    async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        document = self._documents.get(params.text_document.uri)
+        if document is None or document.path is None:
+            return []
+        found: list[types.CodeLens] = []
+        waiting = self._approvals.open()
+        for number, question in enumerate(waiting, 1):
+            for file in question.preview.files:
+                if file.path != document.path:
+                    continue
+                row = min(_first_change(file.before or "", file.after or ""), len(document.text.starts) - 1)
+                where = types.Range(types.Position(row, 0), types.Position(row, 0))
+                count = f" {number} of {len(waiting)}" if len(waiting) > 1 else ""
+                for title, command, extra in (
+                    ("Allow edit", commands.APPROVE, {"optionId": "allow_once"}),
+                    ("Deny", commands.APPROVE, {"optionId": "reject"}),
+                    (f"Diff{count}", commands.PREVIEW, {}),
+                ):
+                    argument = {"approvalId": question.approval_id, **extra}
+                    found.append(types.CodeLens(where, types.Command(title, command, arguments=[argument])))
+        return found
+
+    def _offers(self) -> dict[str, _Offer]:
+        return _OFFERS if self._client.ours else _PLAIN_OFFERS
+
+    def _with_command(self, action: types.CodeAction) -> types.CodeAction:
+        data = as_object(action.data) or {}
+        prompt, send = self._prompt(data)
+        blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in prompt]
+        argument: dict[str, Any] = {"prompt": blocks, "send": send} if self._client.ours else {"prompt": blocks}
+        name = commands.OPEN_CHAT if self._client.ours else commands.PROMPT
+        action.command = types.Command(action.title, name, arguments=[argument])
+        action.data = None
+        return action
+
+    def _prompt(self, data: dict[str, Any]) -> tuple[list[wire.ContentBlock], bool]:
+        """The prompt an action stands for, with what it is about."""
+        uri, do = str(data.get("uri")), str(data.get("do"))
+        where = read(wire.Range, data.get("range"))
+        document = self._documents.get(uri)
+        if do == _FIX:
+            problems = [
+                wire.DiagnosticBlock(uri=uri, diagnostic=read(wire.Diagnostic, problem))
+                for problem in as_objects(data.get("diagnostics"))
+            ]
+            words = "Fix this problem." if len(problems) == 1 else f"Fix these {len(problems)} problems."
+            return [wire.TextBlock(text=words), *problems, resource(uri, _wider(where, document), document)], True
+        offer = self._offers().get(do)
+        if offer is None:
+            raise BadRequest(f"there is no action {do!r}", field="data")
+        about = resource(uri, where, document)
+        if not self._client.ours and do == "ask":
+            words = selected(where, document) if document is not None else ""
+            return [wire.TextBlock(text=words or "Explain this."), about], True
+        return [wire.TextBlock(text=offer.prompt), about], offer.send
+
+
+def _wanted(kind: types.CodeActionKind, only: Sequence[types.CodeActionKind | str] | None) -> bool:
+    """Whether a client that wants these kinds only wants this one."""
+    return not only or any(
+        asked in ("", kind.value) or kind.value.startswith(f"{asked}.") for asked in map(_word, only)
+    )
+
+
+def _word(kind: types.CodeActionKind | str) -> str:
+    return kind.value if isinstance(kind, types.CodeActionKind) else kind
+
+
+def _wider(where: wire.Range, document: Document | None) -> wire.Range:
+    """The lines around too, as far as there are any: a person is shown where they end."""
+    end = Place(where.end.line + AROUND + 1, 0)
+    if document is not None:
+        end = document.text.place(document.text.offset(end))
+    return wire.Range(
+        start=wire.Position(line=max(0, where.start.line - AROUND), character=0),
+        end=wire.Position(line=end.line, character=end.character),
+    )
+
+
+def _first_change(before: str, after: str) -> int:
+    """The first line that differs."""
+    for row, (old, new) in enumerate(zip(before.split("\n"), after.split("\n"), strict=False)):
+        if old != new:
+            return row
+    return min(before.count("\n"), after.count("\n"))

@@ -1,0 +1,30 @@
+"""What a prompt is about, when it is in no file: untitled documents, cells of notebooks, what a plugin shows.
+
+The engine reads files, the open buffer first. What only an editor has is sent along, or nobody could read it.
+"""
+
+from __future__ import annotations
+
+from pilotfish.lsp.editor.documents import Document, Documents, Place
+from pilotfish.protocol import wire
+
+
+def with_text(block: wire.ContentBlock, documents: Documents) -> wire.ContentBlock:
+    """The block, with its text when it is an open document that is no file."""
+    if not isinstance(block, wire.ResourceBlock) or block.text is not None:
+        return block
+    return resource(block.uri, block.range, documents.get(block.uri))
+
+
+def resource(uri: str, where: wire.Range | None, document: Document | None) -> wire.ResourceBlock:
+    """A document, or a selection of it; with its text when it is no file."""
+    text = None
+    if document is not None and document.path is None:
+        text = document.text.value if where is None else selected(where, document)
+    return wire.ResourceBlock(uri=uri, range=where, text=text)
+
+
+def selected(where: wire.Range, document: Document) -> str:
+    """The text of a range."""
+    start, end = (Place(place.line, place.character) for place in (where.start, where.end))
+    return document.text.slice(start, end)

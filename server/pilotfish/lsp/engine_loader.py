@@ -1,0 +1,308 @@
+"""Loads the engine after `initialize` is answered: settings, store and sessions first, then the model libraries.
+
+Requests that need the engine wait for it, and show that they do. If loading fails, they are answered with the reason,
+and the next request tries again: the user may have removed the cause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pilotfish.errors import PilotfishError, StorageError
+from pilotfish.lsp.client import Client
+from pilotfish.lsp.connection.protocol import Connection
+from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.documents import Documents
+from pilotfish.lsp.editor.lsp_editor import LspEditor
+from pilotfish.lsp.generic_client.progress import Progresses
+from pilotfish.protocol import wire
+
+if TYPE_CHECKING:
+    from pilotfish.config.settings import Problem, Settings
+    from pilotfish.engine.engine import Live
+    from pilotfish.lsp.generic_client.generic_client import Plain
+    from pilotfish.lsp.handlers import Handlers
+
+log = logging.getLogger(__name__)
+
+Done = TypeVar("Done")
+
+TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
+PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
+M_MMAP_THRESHOLD = -3  # of malloc.h
+LARGE_BLOCK = 1 << 20
+_MODULES = (
+    "pilotfish.engine.engine",
+    "pilotfish.lsp.frontend",
+    "pilotfish.lsp.handlers",
+    "pilotfish.lsp.generic_client.generic_client",
+    "pilotfish.store.ledger",
+)
+_BROKEN = "Pilotfish could not be started; its log says more."
+_REMEDY = "Run `pilotfish doctor`."
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a connection is made of, before there is an engine."""
+
+    connection: Connection
+    client: Client
+    documents: Documents
+    editor: LspEditor
+    approvals: Approvals
+    progresses: Progresses
+
+
+@dataclass(slots=True)
+class World:
+    """What the client has said of the world around, the newest first of all."""
+
+    settings: Mapping[str, Any]
+    roots: Sequence[Path]
+    trusted: bool
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The loaded engine and what stands on it."""
+
+    live: Live
+    handlers: Handlers
+    plain: Plain
+
+
+class Loader:
+    """The engine on its way, and when it is there."""
+
+    def __init__(self, parts: Parts, world: World) -> None:
+        self._parts = parts
+        self._world = world
+        self._loading: asyncio.Task[Engine] | None = None
+        self._warming: asyncio.Future[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
+        self._showing: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[Engine]:
+        """Begin to load, or begin again."""
+        self._loading = asyncio.get_running_loop().create_task(self._load(), name="loading")
+        self._loading.add_done_callback(_log_failure)
+        return self._loading
+
+    async def engine(self, *, at_once: bool = False) -> Engine:
+        """The engine, once it is there, with the settings that the client has said or announced before; `at_once`, with
+        those it has. Raises StorageError with a remedy when it cannot be had."""
+        if self.failure() and not at_once:
+            await self._settled()  # with them it may be had
+        engine = await self._loaded()
+        if not at_once:
+            await self._settled()
+        return engine
+
+    async def _settled(self) -> None:
+        if self._settling is not None:
+            await asyncio.wait((self._settling,))
+
+    async def _loaded(self) -> Engine:
+        if (there := self.now()) is not None:
+            return there
+        loading = self._loading
+        if loading is None or (loading.done() and loading.exception() is not None):
+            loading = self.start()
+        try:
+            with contextlib.suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(loading), PATIENCE)
+            if self._showing is None:
+                self._showing = asyncio.get_running_loop().create_task(self._show(loading))
+            return await asyncio.shield(loading)
+        except PilotfishError:
+            raise
+        except Exception as error:
+            raise StorageError(_BROKEN, remedy=_REMEDY) from error
+
+    async def _show(self, loading: asyncio.Task[Engine]) -> None:
+        """Once, however many wait."""
+        progress = self._parts.progresses.start("Pilotfish is starting")
+        await asyncio.wait((loading,))
+        await self._parts.progresses.finish(progress, "ready" if self.now() else "failed")
+        self._showing = None
+
+    def now(self) -> Engine | None:
+        """The engine, if it is there."""
+        loading = self._loading
+        if loading is None or not loading.done() or loading.cancelled() or loading.exception():
+            return None
+        return loading.result()
+
+    def failure(self) -> wire.Failure | None:
+        """Why it could not be loaded."""
+        loading = self._loading
+        if loading is None or not loading.done() or loading.cancelled():
+            return None
+        match loading.exception():
+            case None:
+                return None
+            case StorageError() as error:
+                return wire.Failure(message=str(error), remedy=error.remedy, retryable=True, kind="storage")
+            case _:
+                return wire.Failure(message=_BROKEN, remedy=_REMEDY)
+
+    async def aclose(self) -> None:
+        """End everything. Commands that do not end when asked are killed, so that turns and store still close well."""
+        engine = self.now()
+        if engine is None:
+            return
+        closing = asyncio.ensure_future(engine.handlers.aclose())
+        await asyncio.wait((closing,), timeout=TERM_SECONDS)
+        if not closing.done():
+            from pilotfish.workspace.process.processes import kill_everything
+
+            kill_everything()
+        await closing
+
+    def settle(self, saying: Coroutine[Any, Any, Mapping[str, Any] | None]) -> None:
+        """The client is about to say something new of its settings, or nothing after all."""
+        self._settling = asyncio.get_running_loop().create_task(self._settle(saying, self._settling))
+        self._settling.add_done_callback(_log_failure)
+
+    async def _settle(
+        self, saying: Coroutine[Any, Any, Mapping[str, Any] | None], earlier: asyncio.Task[None] | None
+    ) -> None:
+        said = await saying
+        if earlier is not None:
+            await asyncio.wait((earlier,))
+        if said is None:
+            return
+        self._world.settings = {**self._parts.client.hello.settings, **said}
+        settings = await self._settings()
+        if self._loading is not None:
+            await asyncio.wait((self._loading,))
+        if engine := self.now():
+            engine.live.set_settings(settings)
+            self._use_mcp(engine.live)
+
+    def files_changed(self) -> None:
+        """The client has seen files come or go. A hint, no more: such events get lost, and come twice."""
+        if engine := self.now():
+            engine.handlers.files_changed()
+
+    def renew_world(self) -> None:
+        """The client has said something new of its folders, or of their trust."""
+        if engine := self.now():
+            engine.handlers.set_roots(self._world.roots)
+            engine.live.set_trusted(self._world.trusted)
+            self._use_mcp(engine.live)
+
+    def _use_mcp(self, live: Live) -> None:
+        """Servers of the settings run code: only where the editor trusts what it has open."""
+        if self._world.trusted:
+            live.use_mcp()
+
+    async def _load(self) -> Engine:
+        await asyncio.to_thread(_import)
+        from pilotfish.engine.engine import Live
+        from pilotfish.lsp.frontend import LspFace
+        from pilotfish.lsp.generic_client.generic_client import Plain
+        from pilotfish.lsp.handlers import Handlers
+        from pilotfish.store.ledger import Ledger
+
+        parts, world = self._parts, self._world
+        settings = await self._settings()
+        ledger = await asyncio.to_thread(Ledger.open, settings.storage)
+        face = LspFace(parts.connection, parts.client, parts.editor, parts.approvals)
+        live = Live(settings, ledger, face, roots=world.roots, trusted=world.trusted)
+        face.session_of = live.session_of
+        parts.approvals.answers = live.answer
+        handlers = Handlers(live, face, parts.approvals, parts.documents)
+        handlers.set_roots(world.roots)
+        plain = Plain(parts.connection, parts.client, live, handlers, parts.progresses)
+        face.listeners.append(plain.told)
+        if not parts.client.ours:
+            live.ask_for_trust = plain.ask_for_trust
+        self._use_mcp(live)
+        live.warmed = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._warming = asyncio.ensure_future(asyncio.to_thread(_load_model_libraries, live, loop, live.warmed))
+        self._warming.add_done_callback(_log_failure)
+        return Engine(live, handlers, plain)
+
+    async def _settings(self) -> Settings:
+        from pilotfish.config.settings import load_user
+
+        loaded = await asyncio.to_thread(load_user, self._world.settings)
+        told = tuple(_words(problem) for problem in loaded.problems)
+        self._world.problems = (*self._parts.client.problems, *told)
+        return loaded.settings
+
+
+async def unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
+    """The result of the work, or None if `cancelled` is set first; the work has ended then."""
+    doing, stop = asyncio.ensure_future(work), asyncio.ensure_future(cancelled.wait())
+    try:
+        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
+        return None if doing.cancelled() else doing.result()
+    finally:
+        stop.cancel()
+
+
+def _load_model_libraries(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
+    """Import what a turn with the user's provider needs, in a thread: on the event loop it would block everybody.
+
+    The model is made on a loop of this thread, because it belongs to the loop it is made on, and thrown away.
+    """
+    from pilotfish.engine.model import adapter, resolve
+    from pilotfish.engine.session import session
+    from pilotfish.engine.turn.agent import main_agent
+
+    del session
+
+    async def make() -> None:
+        try:
+            live.model_for(live.settings.model)
+        finally:
+            await resolve.aclose()
+
+    try:
+        with contextlib.suppress(PilotfishError):  # no key or no such model: the turn that uses it will say so
+            asyncio.run(make())
+    finally:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
+            loop.call_soon_threadsafe(warmed.set)
+    _give_back_large_blocks()
+    adapter.make_ready()
+    main_agent()
+
+
+def _give_back_large_blocks() -> None:
+    """Have glibc return large blocks to the system once they are free, always. By default it raises its own limit to
+    the largest it has seen: after one answer of ten megabytes the process keeps a hundred for good."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another system, another allocator
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def _words(problem: Problem) -> str:
+    return f"{problem.source}: {problem.message}"
+
+
+def _import() -> None:
+    for name in _MODULES:
+        importlib.import_module(name)
+
+
+def _log_failure(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        traceback = None if isinstance(error, PilotfishError) else error
+        log.error("the engine could not be loaded: %s", error, exc_info=traceback)

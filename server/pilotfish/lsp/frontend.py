@@ -1,0 +1,93 @@
+"""The language server as the engine sees it: `engine.ports.Face`, over one connection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from lsprotocol import types
+
+from pilotfish.conversation.records import SessionRecord
+from pilotfish.engine.frontend import Question, Session, Told
+from pilotfish.errors import BadRequest
+from pilotfish.lsp import presentation
+from pilotfish.lsp.client import Client
+from pilotfish.lsp.connection.params import read
+from pilotfish.lsp.connection.protocol import ClientError, Connection
+from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.lsp_editor import LspEditor
+from pilotfish.protocol import present, wire
+
+log = logging.getLogger(__name__)
+
+
+class LspFace:
+    """Tells the client what happens, and asks it."""
+
+    def __init__(self, connection: Connection, client: Client, editor: LspEditor, approvals: Approvals) -> None:
+        self._connection = connection
+        self._client = client
+        self._editor = editor
+        self._approvals = approvals
+        self.session_of: Callable[[str], Session | None] = lambda _: None
+        """set once the engine is there"""
+        self.listeners: list[Callable[[Told], None]] = []
+        """who else hears of everything"""
+        self.told_plainly: set[str] = set()
+        """sessions a plain client runs by our own methods all the same: it hears of them like one of ours"""
+
+    @property
+    def editor(self) -> LspEditor:
+        return self._editor
+
+    @property
+    def keeps_up(self) -> bool:
+        return self._connection.server.outbox.keeps_up
+
+    async def room(self) -> None:
+        await self._connection.server.outbox.room()
+
+    def tell(self, told: Told) -> None:
+        if self._client.ours or told.session_id in self.told_plainly:
+            update = present.update(told.record, self._session(told))
+            if update is not None:
+                self._connection.notify(
+                    "pilotfish/session/update",
+                    wire.UpdateParams(session_id=told.session_id, turn_id=told.turn_id, seq=told.seq, update=update),
+                )
+        for listener in self.listeners:
+            listener(told)
+
+    def ask(self, question: Question) -> None:
+        self._approvals.ask(question)
+
+    def resolved(self, question: Question, option_id: str, by: str) -> None:
+        self._approvals.resolved(question, option_id, by)
+
+    async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        if not self._client.asks:
+            return await self._ask_plainly(question, options)
+        asked = wire.AskParams(session_id=session_id, turn_id=turn_id, question=question, options=tuple(options))
+        try:
+            said = read(wire.AskResult, await self._connection.request("pilotfish/user/ask", asked))
+        except (ClientError, BadRequest) as error:
+            log.warning("pilotfish/user/ask: %s", error)
+            return None
+        return None if said.dismissed else said.answer
+
+    async def _ask_plainly(self, question: str, options: Sequence[str]) -> str | None:
+        """A message with buttons; a plain client has no place to type."""
+        if not options:
+            self._connection.message(types.MessageType.Info, question)
+            return None
+        try:
+            return await self._connection.choose(question, options)
+        except ClientError as error:
+            log.warning("window/showMessageRequest: %s", error)
+            return None
+
+    def _session(self, told: Told) -> wire.Session | None:
+        if not isinstance(told.record, SessionRecord):
+            return None
+        session = self.session_of(told.session_id)
+        return None if session is None else presentation.session(session)

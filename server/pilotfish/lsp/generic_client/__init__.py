@@ -1,0 +1,1 @@
+"""Clients without a plugin: an agent through standard LSP alone."""

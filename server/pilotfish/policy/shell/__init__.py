@@ -1,0 +1,1 @@
+"""Reads command lines: what a command would run, read and write."""

@@ -1,0 +1,247 @@
+"""A command line as policy sees it: its parts, what each reads and writes, and what must never run.
+
+Two readings, for two purposes. The strict one (`shell.parse` and the table) shows that a line only reads, as far as a
+reading can. The wide one finds every command that may run, wrapped or nested, for rules that refuse, for explaining,
+and for what is worth a try in the read-only sandbox; it proves nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from pilotfish.policy.destructive import destroys
+from pilotfish.policy.shell import nested_commands, parser, reader_commands
+from pilotfish.policy.shell import plain_commands as plain
+from pilotfish.policy.shell.arguments import Doubt, Read
+from pilotfish.policy.shell.git_commands import folder_of, joined
+from pilotfish.policy.shell.read_only_commands import read_only
+from pilotfish.text.display_safe import one_line
+
+MAX_SHOWN = 30  # lines of an explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A path in a command, as it was written, seen from the directory the command starts in."""
+
+    path: str
+    access: Literal["read", "write"]
+    recursive: bool = False
+    """the contents of everything below it are read"""
+    hidden: bool = True
+    """when recursive: hidden files too"""
+    only: tuple[str, ...] = ()
+    """when recursive: only files of these names"""
+    follows: bool = False
+    """when recursive: links below are followed"""
+
+    def meets(self, name: str) -> bool:
+        """Whether reading everything below would read a file of this name."""
+        if name.startswith(".") and not self.hidden:
+            return False
+        return not self.only or any(fnmatch.fnmatch(name, pattern) for pattern in self.only)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command of a line that was wholly understood."""
+
+    words: tuple[str, ...]
+    doubt: str | None
+    """why it is not shown to only read; None: it only reads"""
+    touched: tuple[Touched, ...] = ()
+    """the paths it names"""
+    writes: tuple[Touched, ...] = ()
+    """the files its output goes to"""
+    fed: bool = False
+    """something is piped into it: what it does may depend on that, not on its words"""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is known of a command line before it runs."""
+
+    text: str
+    parts: tuple[Part, ...]
+    """empty when the line is outside the strict grammar"""
+    unreadable: str | None
+    found: tuple[tuple[str, ...], ...]
+    """every command that may run, wrapped ones too, named without their directory: the wide reading"""
+    shown: tuple[tuple[str, ...], ...]
+    touched: tuple[Touched, ...]
+    """every path it names, by the strict reading or else the wide one"""
+    destroys: str | None
+    """why it is refused in every mode"""
+    cut: bool = False
+    """it is longer than was looked at: what else it runs is not known"""
+    worth_a_try: bool = False
+    """every program in it is one that looks at things: it may run where nothing can be changed"""
+
+    @property
+    def is_plain(self) -> bool:
+        """one of the few fixed commands that need no sandbox"""
+        return self.only_reads and len(self.parts) == 1 and plain.is_plain(self.text, self.parts[0].touched)
+
+    @property
+    def only_reads(self) -> bool:
+        return bool(self.parts) and all(part.doubt is None and not part.writes for part in self.parts)
+
+    @property
+    def doubt(self) -> str:
+        """why it is not shown to only read"""
+        if self.unreadable is not None:
+            return self.unreadable
+        doubts = [part.doubt for part in self.parts if part.doubt is not None]
+        written = [f"it writes {touch.path}" for part in self.parts for touch in part.writes]
+        return one_line((*doubts, *written, "")[0])
+
+
+@lru_cache(maxsize=256)
+def study(command: str) -> Study:
+    """Read a command line both ways. Never raises."""
+    line = parser.parse(command)
+    if isinstance(line, parser.Unreadable):
+        wide = nested_commands.search(command)
+        touched = tuple(Touched(path, access) for path, access in wide.paths)
+        written = [path for path, access in wide.paths if access == "write"]
+        refusal = destroys(wide.found, written, command)
+        tries = (
+            wide.whole
+            and not wide.cut
+            and not written
+            and not wide.located
+            and reader_commands.worth_a_try(command, wide.shown)
+        )
+        return Study(command, (), line.reason, wide.found, wide.shown, touched, refusal, wide.cut, tries)
+    parts = _parts(line)
+    found = nested_commands.unwrap(part.words for part in parts)
+    touched = tuple(dict.fromkeys(touch for part in parts for touch in (*part.touched, *part.writes)))
+    refusal = destroys(found, [touch.path for part in parts for touch in part.writes])
+    located = any("/" in part.words[0] for part in parts)
+    tries = not located and not any(part.writes for part in parts) and reader_commands.worth_a_try(command, found)
+    return Study(command, parts, None, found, found, touched, refusal, worth_a_try=tries)
+
+
+def explain(seen: Study) -> tuple[str, ...]:
+    """What would run, one line for each command, fit to be shown."""
+    if not seen.parts:
+        lines = [" ".join(words) for words in seen.shown]
+        lines += [f"writes {touch.path}" for touch in seen.touched if touch.access == "write"]
+    else:
+        lines = [_explained(part) for part in seen.parts]
+        outer = {(part.words[0].rsplit("/", 1)[-1], *part.words[1:]) for part in seen.parts}
+        lines += [f"runs {quoted(words)}" for words in seen.found if words not in outer]
+    if len(lines) > MAX_SHOWN:
+        lines = [*lines[:MAX_SHOWN], f"and {len(lines) - MAX_SHOWN} more"]
+    return tuple(map(one_line, lines))
+
+
+def addresses(text: str) -> tuple[str, ...]:
+    """The web addresses a command line names."""
+    return tuple(dict.fromkeys(re.findall(r"(?:https?|ftp|wss?)://[^\s'\"<>|;&()`]+", text, re.IGNORECASE)))
+
+
+_MENTIONS = re.compile(
+    r"""(?:(?:~|\$HOME|\$\{HOME\}|/home/[\w.-]+|/root|/Users/[\w.-]+)/\.(?:ssh|aws|gnupg|kube|docker|netrc|azure|git-credentials
+    |npmrc|pypirc|config/(?:gh|gcloud))\b
+    |\bid_(?:rsa|ed25519|ecdsa|dsa)\b|/etc/(?:shadow|passwd|sudoers|ssh)\b|(?<![\w.-])\.env(?:\.(?!example|sample|template)\w+)?(?![\w.-]))
+    [^\s'")]*""",
+    re.VERBOSE,
+)
+
+
+def mention(seen: Study) -> str | None:
+    """A well-known secret that a line names in a place where paths cannot be told: inside a program's text."""
+    found = None if seen.only_reads else _MENTIONS.search(seen.text)
+    return found.group() if found else None
+
+
+def git_folders(seen: Study) -> tuple[str, ...]:
+    """The directories, seen from where the line starts, in which git would run. Of a line that was not read strictly:
+    where it starts, and every directory it names to go to."""
+    folders: dict[str, None] = {}
+    if not seen.parts:
+        if any(words[0] == "git" for words in seen.found):
+            folders["."] = None
+            for words in seen.found:
+                if words[0] == "git" and not isinstance(where := folder_of(words[1:]), Doubt) and where[0]:
+                    folders[where[0]] = None
+                elif words[0] in {"cd", "pushd"} and len(words) > 1:
+                    folders[words[-1]] = None
+        return tuple(folders)
+    start, _ = _directory([part.words for part in seen.parts])
+    for part in seen.parts:
+        if part.words[0] == "git":
+            where = folder_of(part.words[1:])
+            inner = "" if isinstance(where, Doubt) else where[0]
+            folders[joined(start, inner or ".")] = None
+    return tuple(folders)
+
+
+def start_folder(seen: Study) -> str:
+    """Where `cd DIR && …` leads, seen from where the line starts."""
+    return _directory([part.words for part in seen.parts])[0]
+
+
+def seen_from(folder: str, path: str) -> str:
+    return joined(folder, path)
+
+
+def quoted(words: tuple[str, ...]) -> str:
+    """Words as a command line that means exactly them."""
+    plain = re.compile(r"[A-Za-z0-9_./,:@%+=^-]+")
+    return " ".join(word if plain.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'" for word in words)
+
+
+def _explained(part: Part) -> str:
+    notes = [f"writes {touch.path}" for touch in part.writes]
+    if part.doubt is not None or not notes:
+        notes.append(part.doubt or "only reads")
+    return f"{quoted(part.words)}: {'; '.join(notes)}"
+
+
+def _parts(line: parser.Line) -> tuple[Part, ...]:
+    directory, lost = _directory([command.words for command in line.commands], line)
+    return tuple(_part(command, directory if at else "", lost=lost) for at, command in enumerate(line.commands))
+
+
+def _part(command: parser.Simple, here: str, *, lost: bool) -> Part:
+    verdict = read_only(command.words)
+    doubt = "it changes directory in a way that cannot be followed" if lost else None
+    touched: list[Touched] = []
+    writes: list[Touched] = []
+    match verdict:
+        case Read(paths, recursive, hidden, only, follows):
+            touched += [Touched(joined(here, path), "read", recursive, hidden, only, follows) for path in paths]
+        case Doubt(reason):
+            doubt = reason
+            touched += [Touched(joined(here, path), access) for path, access in nested_commands.paths_in(command.words)]
+    for redirect in command.redirects:
+        if redirect.op == ">&" or redirect.target == "/dev/null":
+            continue
+        if redirect.target.startswith("/dev/"):
+            doubt = doubt or f"it uses the device {redirect.target}"
+        place = joined(here, redirect.target)
+        if redirect.op == "<":
+            touched.append(Touched(place, "read"))
+        else:
+            writes.append(Touched(place, "write"))
+    fed = command.after == "|" or any(redirect.op == "<" for redirect in command.redirects)
+    return Part(command.words, doubt, tuple(touched), tuple(writes), fed)
+
+
+def _directory(commands: list[tuple[str, ...]], line: parser.Line | None = None) -> tuple[str, bool]:
+    """Where `cd DIR && …` leads, and whether there is a cd that is not of this simple form."""
+    moves = [at for at, words in enumerate(commands) if words[0] == "cd"]
+    if not moves:
+        return "", False
+    if line is not None:
+        rest = [command.after for command in line.commands[1:]]
+        followed = not rest or (rest[0] == "&&" and all(after in {"&&", "|"} for after in rest))
+        if moves != [0] or not followed:
+            return "", True
+    return (commands[0][1], False) if moves == [0] and len(commands[0]) == 2 else ("", True)

@@ -1,0 +1,190 @@
+"""A command line cut into words and operators, as bash cuts it, for as long as bash expands nothing in it.
+
+Quotes are removed; `$name` is kept apart for `for` to fill in. Anything else that bash would replace, and any
+character a person cannot see, is given up with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pilotfish.text.display_safe import one_line, shows
+
+
+class GiveUpError(Exception):
+    """Outside the grammar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """`$name` of a `for`. Its values are plain words, so quotes around it make no difference."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    parts: tuple[str | Var, ...]
+    quoted: bool
+    """some part of it was quoted: it is no keyword and no file descriptor"""
+
+    @property
+    def keyword(self) -> str | None:
+        """its text, if bash could take it for a keyword"""
+        return self.parts[0] if len(self.parts) == 1 and not self.quoted and isinstance(self.parts[0], str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An operator, with the file descriptor before it."""
+
+    text: str
+    fd: int | None = None
+
+
+Token = Word | Mark
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./,:@%+=^-]+")
+_BLANKS = re.compile(r"[ \t]+")
+_MARKS = re.compile(r"&&|\|\||>>|>&|&>|[|;<>\n]")
+_VAR = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+_DOUBLE = re.compile(r'[^"$`\\\n]+')
+NAMED = {
+    "$": "the shell would put a variable or the output of a command here",
+    "`": "the shell would run the command between the backquotes",
+    "*": "the shell would replace * with file names",
+    "?": "the shell would replace ? with file names",
+    "[": "the shell would replace [ ] with file names",
+    "]": "the shell would replace [ ] with file names",
+    "{": "the shell would expand { }",
+    "}": "the shell would expand { }",
+    "(": "it has a group, a function or a subshell",
+    ")": "it has a group, a function or a subshell",
+    "~": "the shell would replace ~ with a home directory",
+    "&": "it would leave something running in the background",
+    "#": "it has a comment",
+    "!": "it uses !",
+    "\\": "it has a backslash that joins lines",
+}
+
+
+def tokens(text: str) -> list[Token]:
+    """The words and operators of a line. Raises GiveUpError for what is outside the grammar."""
+    found: list[Token] = []
+    at, end = 0, len(text)
+    while at < end:
+        if blank := _BLANKS.match(text, at):
+            at = blank.end()
+            continue
+        if mark := _MARKS.match(text, at):
+            found.append(Mark(mark.group()))
+            at = mark.end()
+            continue
+        word, at = _word(text, at)
+        # Digits that touch < or > are a file descriptor, not a word.
+        if at < end and text[at] in "<>" and word.keyword is not None and word.keyword.isdigit():
+            touching = _MARKS.match(text, at)
+            if touching is None or word.keyword not in {"0", "1", "2"}:
+                raise GiveUpError("it uses an unusual file descriptor")
+            found.append(Mark(touching.group(), int(word.keyword)))
+            at = touching.end()
+            continue
+        found.append(word)
+    return found
+
+
+def _word(text: str, start: int) -> tuple[Word, int]:
+    parts: list[str | Var] = []
+    quoted = False
+    at, end = start, len(text)
+    while at < end:
+        char = text[at]
+        if plain := _PLAIN.match(text, at):
+            parts.append(plain.group())
+            at = plain.end()
+        elif char in " \t\n|&;<>":
+            break
+        elif char == "'":
+            close = text.find("'", at + 1)
+            if close < 0:
+                raise GiveUpError("a quote is not closed")
+            parts.append(_literal(text[at + 1 : close]))
+            quoted, at = True, close + 1
+        elif char == '"':
+            inner, at = _double(text, at + 1)
+            parts.extend(inner)
+            quoted = True
+        elif char == "\\" and " " <= text[at + 1 : at + 2] <= "~":
+            parts.append(text[at + 1])
+            quoted, at = True, at + 2
+        elif char == "$" and (var := _VAR.match(text, at)):
+            parts.append(Var(var.group(1) or var.group(2)))
+            at = var.end()
+        elif at > start and char == "#":
+            parts.append(char)
+            at += 1
+        elif at > start and char == "~" and (text[at - 1].isalnum() or text[at - 1] in "^_."):
+            parts.append(char)  # HEAD~1: a home directory is only meant at the start, or after : and =
+            at += 1
+        elif char == "!" or (at == start and char in "[]" and _alone(text, at)):
+            parts.append(char)
+            at += 1
+        else:
+            raise GiveUpError(NAMED.get(char, f"it has a character that needs a look: {one_line(char)}"))
+    if at == start:
+        raise GiveUpError(NAMED["&"])
+    return Word(_joined(parts), quoted), at
+
+
+def _alone(text: str, at: int) -> bool:
+    """Whether the character here is a word of its own: `[` and `]` of a test match no file names."""
+    return text[at + 1 : at + 2] in {"", " ", "\t", "\n", ";", "|", "&"}
+
+
+def _double(text: str, at: int) -> tuple[list[str | Var], int]:
+    parts: list[str | Var] = []
+    while at < len(text):
+        char = text[at]
+        if plain := _DOUBLE.match(text, at):
+            parts.append(_literal(plain.group()))
+            at = plain.end()
+        elif char == '"':
+            return parts or [""], at + 1
+        elif char == "\n":
+            parts.append(char)
+            at += 1
+        elif char == "\\":
+            follow = text[at + 1 : at + 2]
+            if follow in {"", "\n", "\r"} or not follow.isascii():
+                raise GiveUpError(NAMED["\\"])
+            parts.append(follow if follow in '$`"\\' else "\\" + _literal(follow))
+            at += 2
+        elif char == "$" and text[at + 1 : at + 2] in {'"', "|", " "}:
+            parts.append(char)  # a dollar that names nothing is a dollar
+            at += 1
+        elif char == "$" and (var := _VAR.match(text, at)):
+            parts.append(Var(var.group(1) or var.group(2)))
+            at = var.end()
+        else:
+            raise GiveUpError(NAMED[char])
+    raise GiveUpError("a quote is not closed")
+
+
+def _literal(text: str) -> str:
+    """Quoted text, if a person can see all of it."""
+    if not text.isascii() or not text.isprintable():
+        for char in text:
+            if char not in "\n\t" and not shows(char):
+                raise GiveUpError("it has characters that cannot be seen")
+    return text
+
+
+def _joined(parts: list[str | Var]) -> tuple[str | Var, ...]:
+    out: list[str | Var] = []
+    for part in parts:
+        if out and isinstance(part, str) and isinstance(out[-1], str):
+            out[-1] += part
+        else:
+            out.append(part)
+    return tuple(out)

@@ -1,0 +1,1 @@
+"""Text helpers that every package may use."""

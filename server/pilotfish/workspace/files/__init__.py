@@ -1,0 +1,1 @@
+"""Open buffers and files on disk: reading, editing, undo."""

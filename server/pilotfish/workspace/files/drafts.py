@@ -1,0 +1,207 @@
+"""What an edit would do, computed before it is done. A preview and the edit itself come from here: what was approved
+is what runs.
+
+Pure. An intent is made against the text the model read (`base`) and drafted against the file as it is now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pilotfish.errors import Refused, StaleEdit, ToolError
+from pilotfish.workspace.editor import Hunk
+from pilotfish.workspace.files.edits import Conflict, diff, narrow, rebase, unified_diff
+from pilotfish.workspace.files.encoding import Form, decode, encode, in_form, replace, unify
+from pilotfish.workspace.files.matching import Matched, Replacement, match
+from pilotfish.workspace.files.view import View
+
+SHOWN_DIFF_LINES = 60  # of what others changed
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The whole file shall be this text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """These replacements, all or none."""
+
+    replacements: tuple[Replacement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """The file shall be these bytes again; it is refused unless it is now what it is expected to be."""
+
+    data: bytes
+    expected: bytes | None
+
+
+Intent = Rewrite | Edit | Restore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A file before and after."""
+
+    path: Path
+    before: str | None
+    """unified text; None: there is no file"""
+    after: str
+    hunks: tuple[Hunk, ...] = field(repr=False)
+    """of `view.exact`"""
+    exact: str = field(repr=False)
+    data: bytes = field(repr=False)
+    """what the file would hold if it were written now"""
+    view: View | None = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """Names exactly this change of exactly this text: equal for a preview and an edit that do the same."""
+        mark = hashlib.sha256()
+        for text in (self.view.exact if self.view else None, self.exact):
+            mark.update(b"\0" if text is None else b"\1" + text.encode("utf-8", "surrogatepass") + b"\0")
+        return mark.hexdigest()[:32]
+
+
+def draft(path: Path, intent: Intent, base: str | None, view: View | None) -> Draft:
+    """`base` is the text the model read, None when it has read nothing."""
+    if view is None:
+        return _create(path, intent)
+    if view.trouble:
+        raise Refused(view.trouble)
+    match intent:
+        case Rewrite(text):
+            return _rewrite(path, unify(text).removeprefix("\ufeff"), base, view)
+        case Edit(replacements):
+            return _edit(path, replacements, base, view)
+        case Restore(data, expected):
+            return _restore(path, data, expected, view)
+
+
+def _create(path: Path, intent: Intent) -> Draft:
+    match intent:
+        case Rewrite(text):
+            data = encode(text, Form())
+            return Draft(path=path, before=None, after=unify(text), hunks=(), exact=text, data=data, view=None)
+        case Restore(data, None):
+            exact = decode_or_none(data) or ""
+            return Draft(path=path, before=None, after=unify(exact), hunks=(), exact=exact, data=data, view=None)
+        case Restore():
+            raise StaleEdit(f"{path} has been deleted since")
+        case Edit():
+            raise ToolError(f"{path} does not exist; write_file makes new files")
+
+
+def _rewrite(path: Path, text: str, base: str | None, view: View) -> Draft:
+    if base is None and view.text:
+        raise ToolError(f"{path} exists and has not been read; read it first, or use update_file")
+    base = view.text if base is None else base
+    try:
+        hunks = rebase(diff(base, text), base, view.text)
+    except Conflict as conflict:
+        raise _stale(path, base, conflict) from conflict
+    return _drafted(path, view, narrow(view.text, hunks), _others(base, view.text))
+
+
+def _edit(path: Path, replacements: tuple[Replacement, ...], base: str | None, view: View) -> Draft:
+    if base is None or base == view.text:
+        found = match(view.text, replacements)
+        return _drafted(path, view, found.hunks, found.notes)
+    in_base = _try(base, replacements)
+    if not isinstance(in_base, Matched) or in_base.notes:
+        # What the model quotes is not what it read: perhaps it knows the newer text from elsewhere.
+        in_current = _try(view.text, replacements)
+        if isinstance(in_current, Matched) and (not isinstance(in_base, Matched) or not in_current.notes):
+            return _drafted(path, view, in_current.hunks, (*in_current.notes, *_others(base, view.text)))
+        if not isinstance(in_base, Matched):
+            raise in_current if isinstance(in_current, ToolError) else in_base
+    try:
+        hunks = rebase(in_base.hunks, base, view.text)
+    except Conflict as conflict:
+        raise _stale(path, base, conflict) from conflict
+    return _drafted(path, view, hunks, (*in_base.notes, *_others(base, view.text)))
+
+
+def _restore(path: Path, data: bytes, expected: bytes | None, view: View) -> Draft:
+    if expected is None:
+        raise StaleEdit(f"{path} exists again: somebody made it since")
+    if not holds(view, expected):
+        raise StaleEdit(f"{path} has been changed since")
+    exact = decode_or_none(data)
+    if exact is None:
+        if view.source == "buffer":
+            raise Refused(f"{path} was not text before, and is open in the editor")
+        return Draft(path=path, before=view.text, after="", hunks=(), exact="", data=data, view=view)
+    text = unify(exact)
+    if view.source == "disk":
+        return Draft(path=path, before=view.text, after=text, hunks=(), exact=exact, data=data, view=view)
+    return _drafted(path, view, narrow(view.text, diff(view.text, text)), ())
+
+
+def holds(view: View | None, data: bytes | None) -> bool:
+    """Whether the file is these bytes; of an open document its text is compared, for its line ends are the editor's."""
+    if view is None or data is None:
+        return view is None and data is None
+    if view.disk is not None and not view.dirty and view.disk.data == data:
+        return True
+    exact = decode_or_none(data)
+    return view.source == "buffer" and exact is not None and unify(exact) == view.text
+
+
+def decode_or_none(data: bytes) -> str | None:
+    try:
+        return decode(data)[0]
+    except Refused:
+        return None
+
+
+def _drafted(path: Path, view: View, hunks: tuple[Hunk, ...], notes: tuple[str, ...]) -> Draft:
+    if view.uneven:
+        notes = (*notes, "its line ends are not all alike; the editor makes them so when it saves")
+    own = in_form(hunks, view.exact, view.form)
+    exact = replace(view.exact, own)
+    data = encode(exact, view.form)
+    return Draft(
+        path=path,
+        before=view.text,
+        after=replace(view.text, hunks),
+        hunks=own,
+        exact=exact,
+        data=data,
+        view=view,
+        notes=notes,
+    )
+
+
+def _try(text: str, replacements: tuple[Replacement, ...]) -> Matched | ToolError:
+    try:
+        return match(text, replacements)
+    except ToolError as error:
+        return error
+
+
+def _others(base: str, current: str) -> tuple[str, ...]:
+    if base == current:
+        return ()
+    return (f"the file had been changed since you read it; that was kept:\n{_shown_diff(base, current)}",)
+
+
+def _stale(path: Path, base: str, conflict: Conflict) -> StaleEdit:
+    touched = replace(base, conflict.theirs)
+    return StaleEdit(
+        f"{path} was changed since you read it, in the lines you want to edit. Nothing was written. "
+        f"What changed:\n{_shown_diff(base, touched)}\nRead it again, then edit what is there now."
+    )
+
+
+def _shown_diff(before: str, after: str) -> str:
+    lines = unified_diff(before, after, "since you read it").split("\n")[2:]
+    cut = [f"… and {len(lines) - SHOWN_DIFF_LINES} more lines"] if len(lines) > SHOWN_DIFF_LINES else []
+    return "\n".join(lines[:SHOWN_DIFF_LINES] + cut).rstrip("\n")

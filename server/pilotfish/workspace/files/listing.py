@@ -1,0 +1,81 @@
+"""What is in a folder: names, folders first, ignored ones named but not entered."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pilotfish.errors import ToolError
+from pilotfish.workspace.search.ignore import IgnoreRules
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One name. `kind` is `/` for a folder, `@` for a link, `|` for what is no regular file."""
+
+    name: str
+    depth: int
+    kind: str
+    ignored: bool
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    entries: tuple[Listed, ...]
+    more: bool
+
+
+def list_folder(folder: Path, rules: IgnoreRules, *, depth: int, limit: int) -> Listing:
+    """Blocking: call it in a thread. Folders are entered down to `depth`, links and ignored ones never."""
+    entries: list[Listed] = []
+    try:
+        whole = _list(folder, rules, 0, depth, limit, entries)
+    except FileNotFoundError:
+        raise ToolError(f"{folder} does not exist") from None
+    except NotADirectoryError:
+        raise ToolError(f"{folder} is a file; read_file shows it") from None
+    except PermissionError:
+        raise ToolError(f"{folder}: permission denied") from None
+    except OSError as error:
+        raise ToolError(f"{folder} cannot be listed: {error.strerror}") from error
+    return Listing(tuple(entries), more=not whole)
+
+
+def _list(folder: Path, rules: IgnoreRules, level: int, depth: int, limit: int, out: list[Listed]) -> bool:
+    with os.scandir(folder) as scan:
+        found = sorted(scan, key=lambda entry: (not _is_folder(entry), entry.name))
+    for entry in found:
+        if len(out) >= limit:
+            return False
+        path = folder / entry.name
+        is_folder = _is_folder(entry)
+        ignored = rules.ignored(path, is_dir=is_folder)
+        place = len(out)
+        out.append(Listed(entry.name, level, _kind(entry), ignored))
+        if is_folder and not ignored and level + 1 < depth:
+            try:
+                if not _list(path, rules, level + 1, depth, limit, out):
+                    return False
+            except OSError as error:
+                out[place] = Listed(entry.name, level, "/", ignored, error.strerror or "unreadable")
+    return True
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    try:
+        if entry.is_symlink():
+            return "@"
+        if entry.is_dir(follow_symlinks=False):
+            return "/"
+        return "" if entry.is_file(follow_symlinks=False) else "|"
+    except OSError:
+        return "|"

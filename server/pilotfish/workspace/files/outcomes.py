@@ -1,0 +1,92 @@
+"""What was done to a file, told: a change that can be put back, the diff, and what the model should hear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pilotfish.workspace.files.changes import FileChange, Step
+from pilotfish.workspace.files.drafts import decode_or_none
+from pilotfish.workspace.files.edits import count, unified_diff
+from pilotfish.workspace.files.encoding import unify
+from pilotfish.workspace.files.view import View
+from pilotfish.workspace.files.writer import Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """An edit that was made."""
+
+    change: FileChange | None
+    """None: the file was so already"""
+    diff: str
+    """what was really changed"""
+    saved: bool
+    """the disk holds it too"""
+    notes: tuple[str, ...]
+    """what the model should hear of it"""
+
+
+def edited_by(written: Written, path: Path, name: str) -> Edited:
+    """Takes a while for a long text: not for the event loop."""
+    return Edited(
+        change=_change_of(written, path),
+        diff=unified_diff(written.draft.before or "", written.after, name),
+        saved=written.saved,
+        notes=written.notes,
+    )
+
+
+def _change_of(written: Written, path: Path) -> FileChange | None:
+    before = written.draft.view
+    old = before.data if before else None
+    if before is not None and before.text == written.after and (before.source == "buffer" or old == written.data):
+        return None
+    added, removed = count(written.draft.before or "", written.after)
+    return FileChange(
+        path=path,
+        change="edited" if before else "created",
+        before=old,
+        after=written.data,
+        added=added,
+        removed=removed,
+        via=written.via,
+    )
+
+
+def deletion_of(path: Path, view: View) -> FileChange:
+    removed = count(view.text, "")[1]
+    return FileChange(path=path, change="deleted", before=view.data, after=None, added=0, removed=removed, via="disk")
+
+
+def renaming_of(old: Path, new: Path, before: bytes, after: bytes) -> FileChange:
+    return FileChange(
+        path=new, change="renamed", before=before, after=after, added=0, removed=0, via="disk", old_path=old
+    )
+
+
+def change_of_step(step: Step, via: Literal["buffer", "disk"]) -> FileChange:
+    old, new = (_text(step.now), _text(step.then))
+    added, removed = count(old, new)
+    kind: Literal["created", "edited", "deleted", "renamed"] = "edited"
+    if step.now is None:
+        kind = "created"
+    elif step.then is None:
+        kind = "deleted"
+    elif step.path != step.target:
+        kind = "renamed"
+    return FileChange(
+        path=step.target,
+        change=kind,
+        before=step.now,
+        after=step.then,
+        added=added,
+        removed=removed,
+        via=via,
+        old_path=step.path if step.path != step.target else None,
+    )
+
+
+def _text(data: bytes | None) -> str:
+    return unify(decode_or_none(data) or "") if data else ""

@@ -1,0 +1,117 @@
+"""Where a path leads: through links, across several roots, inside or outside; and whether it is sensitive.
+
+Resolving opens nothing and blocks on nothing. Whether an outside or sensitive path may be touched is policy's matter;
+a path that is no file at all (`/proc`, a device directory, a name with a zero byte) is refused here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from pilotfish.errors import Refused
+from pilotfish.workspace.files.sensitive import mark_of
+
+_SYSTEM = ("/proc", "/sys", "/dev")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path leads."""
+
+    path: Path
+    """absolute, without links, `.` or `..`"""
+    inside: bool
+    root: Path | None
+    """the root it is inside of"""
+    sensitive: str | None
+    """why it is sensitive, in a word or two"""
+    secret: bool = False
+    """reading it tells a secret; of the other sensitive files only changing them is dangerous"""
+
+
+def resolve(text: str, roots: Sequence[Path], home: Path) -> Place:
+    """Where this path leads. A relative one is looked for in every root; `root-name/…` names a root."""
+    # Strings all the way: every call of a tool comes here several times, and pathlib would be most of what it costs.
+    written = os.path.normpath(meant := str(_written(text, roots, home)))
+    _check_system(text, written)
+    try:
+        real = os.path.realpath(meant)
+    except (OSError, ValueError) as error:
+        raise Refused(f"{text[:200]} leads nowhere: {error}") from error
+    _check_system(text, real)
+    root = next((root for root in roots if _within(real, root)), None)
+    # A link named .env and a link to .env are both what they look like.
+    mark = mark_of((real, written), home)
+    why, secret = (mark.why, mark.secret) if mark else (None, False)
+    return Place(Path(real), root is not None, root, why, secret=secret)
+
+
+def _check_system(text: str, path: str) -> None:
+    if os.name == "posix" and any(path == system or path.startswith(f"{system}/") for system in _SYSTEM):
+        raise Refused(f"{text} belongs to the running system, not to any project")
+
+
+def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
+    """The path that is meant, absolute, links and all."""
+    if not text.strip():
+        raise Refused("the path is empty")
+    if "\0" in text:
+        raise Refused("a path cannot hold a zero byte")
+    if text.startswith("file:"):
+        text = unquote(urlsplit(text).path)
+    if text == "~" or text.startswith("~/"):
+        return home / text[2:]
+    path = Path(text)
+    if path.is_absolute():
+        return path
+    if not roots:
+        raise Refused(f"{text} is relative and no folder is open; give an absolute path")
+    try:
+        return _in_roots(path, roots)
+    except OSError as error:
+        raise Refused(f"{text[:200]}: {error.strerror or error}") from error
+
+
+def _in_roots(path: Path, roots: Sequence[Path]) -> Path:
+    if len(roots) == 1 or not path.parts:
+        return roots[0] / path  # `.` is the folder of the session, which is the first
+    found = [root / path for root in roots if os.path.lexists(root / path)]
+    first, *rest = path.parts or (".",)
+    named = [root.joinpath(*rest) for root in roots if root.name == first]
+    found += [candidate for candidate in named if os.path.lexists(candidate) and candidate not in found]
+    if len(found) > 1:
+        choices = ", ".join(str(candidate) for candidate in found)
+        raise Refused(f"{path} is in several folders; say which: {choices}")
+    if found:
+        return found[0]
+    if len(named) == 1 and rest:
+        return named[0]  # a new file in the root that is named
+    for root in roots:
+        if path.parent != Path() and (root / path.parent).is_dir():
+            return root / path
+    return roots[0] / path
+
+
+def _within(real: str, root: Path) -> bool:
+    if real.startswith(f"{root}{os.sep}"):
+        return True
+    path = Path(real)
+    if path.is_relative_to(root):
+        return True
+    # Another spelling of the same directory: a disk without case, or one mounted twice.
+    try:
+        goal = root.stat()
+    except OSError:
+        return False
+    for parent in (path, *path.parents):
+        try:
+            found = parent.stat()
+        except (OSError, ValueError):
+            continue
+        if os.path.samestat(found, goal):
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Facts about git repositories, read without running their programs."""

@@ -1,0 +1,1 @@
+"""Commands: processes, their output, and the sandbox they run in."""

@@ -1,0 +1,68 @@
+"""Ends a session's commands when the server cannot: it was killed, or it crashed.
+
+A small shell waits on a pipe that only the server holds open. When the pipe closes, whatever the reason, every process
+with the session's marker is killed and the scratch folder removed. Where there is no `/proc` there is no warden.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import weakref
+from pathlib import Path
+
+from pilotfish.workspace.process.process_tree import MARKER
+
+# `grep -z` reads an environment as it is kept: entries that end in a zero byte.
+SCRIPT = r"""read -r _
+while files=$(grep -lsz "^$1=$2\." /proc/[0-9]*/environ); [ -n "$files" ]; do
+  for file in $files; do pid=${file#/proc/}; kill -9 "${pid%/environ}" 2>/dev/null; done
+  sleep 0.1
+done
+rm -rf -- "$3"
+"""
+
+
+class Warden:
+    """Watches over the processes marked with `name`, from `start` to `close` or to the end of this process."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._close: weakref.finalize[[int, int], Warden] | None = None
+
+    def start(self, scratch: Path) -> None:
+        """Once; nothing happens when it runs already, or cannot."""
+        shell = shutil.which("sh")
+        if self._close is not None or sys.platform != "linux" or shell is None:
+            return
+        reader, writer = os.pipe()
+        try:
+            pid = os.posix_spawn(
+                shell,
+                [shell, "-c", SCRIPT, "pilotfish-warden", MARKER, self._name, str(scratch)],
+                {"PATH": os.environ.get("PATH", os.defpath)},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, reader, 0),
+                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+                ],
+                setsid=True,
+            )
+        except (OSError, NotImplementedError):  # commands run all the same
+            os.close(writer)
+            return
+        finally:
+            os.close(reader)
+        self._close = weakref.finalize(self, _let_go, writer, pid)
+
+    def close(self) -> None:
+        if self._close is not None:
+            self._close()
+
+
+def _let_go(writer: int, pid: int) -> None:
+    os.close(writer)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)

@@ -1,0 +1,1 @@
+"""Finding files and lines: ripgrep, ignore rules, the file index."""

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pilotfish.config.settings import Problem, Settings, load, read_config
+
+
+def test_without_any_layer_the_built_in_values_hold() -> None:
+    loaded = load()
+    assert (loaded.settings, loaded.sources, loaded.problems) == (Settings(), {}, ())
+    assert loaded.settings.max_iterations == 15
+    assert loaded.settings.tool_history_rounds == 10
+
+
+def test_the_editor_beats_the_environment_beats_the_file() -> None:
+    loaded = load(
+        config={"model": "file", "mode": "plan", "maxIterations": 3},
+        environment={"PILOTFISH_MODEL": "env", "PILOTFISH_MODE": "edit"},
+        editor={"model": "editor"},
+    )
+    assert (loaded.settings.model, loaded.settings.mode, loaded.settings.max_iterations) == ("editor", "edit", 3)
+    assert loaded.sources == {"model": "editor", "mode": "environment", "maxIterations": "config file"}
+
+
+def test_a_setting_is_one_however_each_layer_spells_it() -> None:
+    loaded = load(config={"max_iterations": 3, "tool_retries": 1}, editor={"maxIterations": 5})
+    assert (loaded.settings.max_iterations, loaded.settings.tool_retries, loaded.problems) == (5, 1, ())
+    assert loaded.sources == {"maxIterations": "editor", "toolRetries": "config file"}
+
+
+def test_null_means_not_set_here() -> None:
+    loaded = load(config={"baseUrl": "http://127.0.0.1:1"}, editor={"baseUrl": None})
+    assert loaded.settings.base_url == "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("mode", "yolo", "mode: Input should be 'ask', 'plan', 'edit' or 'auto'"),
+        ("maxIterations", 0, "maxIterations: Input should be greater than or equal to 1"),
+        ("modle", "x", "there is no setting 'modle'"),
+        ("budget", {"tokens": -1}, "budget.tokens: Input should be greater than 0"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_left_out_and_named(field: str, value: object, message: str) -> None:
+    loaded = load(editor={field: value, "model": "kept"})
+    assert loaded.problems == (Problem("editor", field, message),)
+    assert loaded.settings == Settings(model="kept")
+
+
+def test_a_broken_config_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text("model = ", "utf-8")
+    values, problems = read_config(file)
+    assert values == {}
+    assert [problem.source for problem in problems] == ["config file"]
+
+
+def test_rules_of_workspaces_in_the_config_file_are_not_settings(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('model = "m"\n[workspace."/x"]\ntrusted = true\n', "utf-8")
+    assert read_config(file) == ({"model": "m"}, ())

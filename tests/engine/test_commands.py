@@ -1,0 +1,96 @@
+"""Slash commands: what is one, what the user's files say, and whose they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pilotfish.engine import commands
+from pilotfish.engine.commands import Own, Typed, listed, own_commands, typed
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's configuration directory, with a folder for commands."""
+    monkeypatch.setenv("PILOTFISH_CONFIG", str(tmp_path / "config" / "config.toml"))
+    (tmp_path / "config" / "commands").mkdir(parents=True)
+    return tmp_path / "config" / "commands"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work" / ".pilotfish" / "commands").mkdir(parents=True)
+    return tmp_path / "work"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/help", Typed("help", "")),
+        ("  /model  openai:gpt-x  ", Typed("model", "openai:gpt-x")),
+        ("/plan first this\nthen that", Typed("plan", "first this\nthen that")),
+        ("/git:commit now", Typed("git:commit", "now")),
+        ("/usr/bin/env is missing", None),
+        ("/", None),
+        ("// a comment", None),
+        ("what is /help", None),
+        ("/1st", None),
+    ],
+)
+def test_what_is_a_command(text: str, expected: Typed | None):
+    assert typed(text) == expected
+
+
+def test_a_file_is_a_command_with_its_front_matter(config: Path):
+    (config / "review.md").write_text("---\ndescription: 'Look closely'\nargument-hint: [file]\n---\n\nLook at $1.\n")
+    (config / "git").mkdir()
+    (config / "git" / "commit.md").write_text("# Commit\n\nCommit what is staged.\n")
+    assert own_commands([]) == {
+        "git:commit": Own("git:commit", "Commit", None, "# Commit\n\nCommit what is staged.", "user"),
+        "review": Own("review", "Look closely", "[file]", "Look at $1.", "user"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments", "expected"),
+    [
+        ("Do $ARGUMENTS now", "a b", "Do a b now"),
+        ("$1 and $2 and $3", "a b", "a and b and "),
+        ("$10 and $1", "a", "$10 and a"),
+        ("No place", "for this", "No place\n\nfor this"),
+        ("No place", "", "No place"),
+        (r"$1", r"\1 \g<0>", r"\1"),
+    ],
+)
+def test_arguments_stand_where_the_text_wants_them(body: str, arguments: str, expected: str):
+    assert Own("x", "", None, body, "user").expand(arguments) == expected
+
+
+def test_built_in_commands_cannot_be_replaced_nor_the_users_by_a_folders(config: Path, folder: Path):
+    (config / "help.md").write_text("Not this help")
+    (config / "mine.md").write_text("Mine")
+    for name in ("help", "mine", "theirs"):
+        (folder / ".pilotfish" / "commands" / f"{name}.md").write_text("Theirs")
+    found = own_commands([folder])
+    assert {name: command.source for name, command in found.items()} == {"mine": "user", "theirs": "workspace"}
+    assert [command.name for command in listed(found)][-2:] == ["mine", "theirs"]
+
+
+def test_a_folder_brings_no_file_from_elsewhere_and_none_that_is_huge_or_no_text(config: Path, folder: Path):
+    place = folder / ".pilotfish" / "commands"
+    secret = folder.parent / "secret.md"
+    secret.write_text("a key")
+    (place / "link.md").symlink_to(secret)
+    (place / "huge.md").write_text("x" * (commands.MAX_BYTES + 1))
+    (place / "binary.md").write_bytes(b"\xff\xfe")
+    (place / "bad name.md").write_text("x")
+    (place / "good.md").write_text("x")
+    assert list(own_commands([folder])) == ["good"]
+
+
+def test_help_names_every_command(config: Path):
+    (config / "mine.md").write_text("---\ndescription: My own\n---\nx")
+    text = commands.help_text(own_commands([]))
+    assert "- `/mine`: My own" in text
+    assert all(f"/{command.name}" in text for command in commands.BUILT_IN)

@@ -1,0 +1,36 @@
+"""A stop is felt by whatever a turn waits for, and nothing runs on behind it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pilotfish.engine.turn.cancellation import Stop
+
+LONG = 600.0  # seconds that no test waits for
+
+
+async def test_a_pause_lasts_as_long_as_it_was_asked_for():
+    assert await Stop(lambda: 0.0).pause(0.01)
+
+
+async def test_who_hurries_ends_the_pause_that_is_and_not_the_next_one():
+    stop = Stop(lambda: 0.0)
+    stop.hurry()  # nobody waits
+    pause = asyncio.ensure_future(stop.pause(LONG))
+    await asyncio.wait((pause,), timeout=0.05)
+    assert not pause.done()
+    stop.hurry()
+    assert await asyncio.wait_for(pause, 30)
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_stop_ends_a_pause_that_is_and_one_that_would_begin(before: bool):
+    stop = Stop(lambda: 7.0)
+    if before:
+        stop.ask()
+    pause = asyncio.ensure_future(stop.pause(LONG))
+    await asyncio.sleep(0)
+    stop.ask()
+    assert (await asyncio.wait_for(pause, 30), stop.at, stop.token.cancelled) == (False, 7.0, True)

@@ -1,0 +1,43 @@
+"""Nothing in a question is invisible, reordered or a control."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilotfish.text.display_safe import exact, one_line, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("npm test", "npm test"),
+        ("naïve → ünïcode 漢字 😀", "naïve → ünïcode 漢字 😀"),
+        ("a\nb", "a\nb"),
+        ("a\tb\r\x1b[31mc\x00", "a\\tb\\r\\e[31mc\\x00"),
+        ("rm \u202egpj.x", "rm \\u{202e}gpj.x"),
+        ("a\u200b\u2066b\ufeff", "a\\u{200b}\\u{2066}b\\u{feff}"),
+        ("a\u2028b\u0085", "a\\u{2028}b\\x85"),
+        ("\u3164\u115f\u2800", "\\u{3164}\\u{115f}\\u{2800}"),
+        ("\U000e0041", "\\u{e0041}"),
+        ("\ud800", "\\u{d800}"),
+        ("a\u00adb", "a\\xadb"),
+    ],
+)
+def test_what_is_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_for_what_a_program_reads_a_blank_that_is_no_space_is_written_out() -> None:
+    assert (exact("ls\u00a0-l\nrm\u3000x y"), one_line("ls\u00a0-l\n")) == ("ls\\xa0-l\nrm\\u{3000}x y", "ls\\xa0-l\\n")
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_everything_shown_is_drawn(text: str) -> None:
+    shown = visible(text)
+    assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in shown)
+    shown.encode("utf-8")
+    assert visible(shown) == shown
