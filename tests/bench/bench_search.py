@@ -25,7 +25,7 @@ from tests.support.tools import Bench, bench
 
 from pilotfish.tools import glob, grep
 from pilotfish.tools.tool import Tool
-from pilotfish.workspace.search.file_index import Index
+from pilotfish.workspace.search.file_index import FileIndex
 from pilotfish.workspace.search.ripgrep import find_rg
 
 FILES = 100_000
@@ -97,7 +97,7 @@ async def compare(made: Bench, root: Path, table: Table) -> None:
 
 
 async def mention(root: Path, table: Table) -> None:
-    index = Index([root.resolve()])
+    index = FileIndex([root.resolve()])
     start = time.perf_counter()
     await index.search("x")
     table.add("the index of mentions is made, clock", (time.perf_counter() - start) * 1000, "ms")

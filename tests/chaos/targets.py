@@ -41,7 +41,7 @@ from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMe
 from pilotfish.lsp.connection.stdio import FrameReader
 from pilotfish.policy.judge import Mode, judge
 from pilotfish.policy.shell.analysis import study
-from pilotfish.policy.shell.parser import Line, parse
+from pilotfish.policy.shell.parser import CommandLine, parse
 from pilotfish.store.db.schema import migrate
 from pilotfish.store.db.tables import Tables
 from pilotfish.store.export.archive import SessionArchive, from_json, to_json
@@ -223,11 +223,11 @@ def shell(data: bytes) -> None:
     """Any line is read wholly or refused with a reason; what is allowed only reads; what is said is one line."""
     text = soup(data, SOUP)
     read = parse(text)
-    assert read.commands if isinstance(read, Line) else read.reason
+    assert read.commands if isinstance(read, CommandLine) else read.reason
     verdicts = {mode: judge(command(text), mode) for mode in Mode}
     if verdicts[Mode.ASK].decision == "allow":
         assert study(text).only_reads
-        assert isinstance(read, Line)
+        assert isinstance(read, CommandLine)
     for verdict in verdicts.values():
         assert all(line.isprintable() for line in (verdict.reason, *verdict.commands)), verdict
 

@@ -34,7 +34,7 @@ from pilotfish.policy.shell.git_commands import GIT as GIT_TABLE
 from pilotfish.policy.shell.read_only_commands import TABLE, read_only
 from pilotfish.tools.tool import Subject
 from pilotfish.tools.write_file import TOOL as WRITE_FILE
-from pilotfish.workspace.files.paths import Place, resolve
+from pilotfish.workspace.files.paths import ResolvedPath, resolve
 from pilotfish.workspace.process.sandbox import clean_environment
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
@@ -53,7 +53,7 @@ def _facts(command: str, root: Path) -> CallFacts:
     )
 
 
-def _where(root: Path) -> Callable[[str], Place]:
+def _where(root: Path) -> Callable[[str], ResolvedPath]:
     return partial(resolve, roots=(root,), home=root.parent / "home")
 
 

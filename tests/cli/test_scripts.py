@@ -34,7 +34,7 @@ async def test_with_nobody_there_a_question_is_a_refusal_with_its_reason(tmp_pat
     async with serve(call("bash", command="touch made"), say("could not")) as provider:
         code, _, err = await piped(tmp_path, "run", "go", "--trust", provider=provider)
     assert code == 0
-    assert "Not asked, so not allowed: Run touch made" in err
+    assert "Denied, because nobody can be asked here: Run touch made" in err
     assert not (tmp_path / "work" / "made").exists()
 
 

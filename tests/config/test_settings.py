@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pilotfish.config.settings import Problem, Settings, load, read_config
+from pilotfish.config.settings import SettingProblem, Settings, load, read_config
 
 
 def test_without_any_layer_the_built_in_values_hold() -> None:
@@ -46,7 +46,7 @@ def test_null_means_not_set_here() -> None:
 )
 def test_a_value_that_does_not_fit_is_left_out_and_named(field: str, value: object, message: str) -> None:
     loaded = load(editor={field: value, "model": "kept"})
-    assert loaded.problems == (Problem("editor", field, message),)
+    assert loaded.problems == (SettingProblem("editor", field, message),)
     assert loaded.settings == Settings(model="kept")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.tools import bench
 
-from pilotfish.engine.prompt import MAX_RULES_CHARS, Rules
+from pilotfish.engine.prompt import MAX_RULES_CHARS, InstructionFiles
 
 
 async def test_a_link_that_leaves_the_workspace_or_leads_to_a_secret_is_not_read(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ async def test_a_link_that_leaves_the_workspace_or_leads_to_a_secret_is_not_read
     (root / "AGENTS.md").symlink_to(keys / "id_rsa")
     (root / "sub/AGENTS.md").symlink_to(root / ".env")
     async with bench(root.resolve()) as it:
-        rules = Rules(it.workspace)
+        rules = InstructionFiles(it.workspace)
         assert rules.text([root.resolve() / "sub/a.py"]) == ""
         assert not rules.there([root.resolve() / "sub/a.py"])
 
@@ -27,7 +27,7 @@ async def test_it_is_masked_and_cut(tmp_path: Path) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     (tmp_path / "AGENTS.md").write_text(f"use {key}\n" + "x" * (MAX_RULES_CHARS + 100))
     async with bench(tmp_path.resolve()) as it:
-        text = Rules(it.workspace).text()
+        text = InstructionFiles(it.workspace).text()
         assert key not in text
         assert "[hidden: GitHub token]" in text
         assert "[cut here: the file is longer]" in text

@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.progress import Progress
 
 from pilotfish.lsp import engine_loader
-from pilotfish.lsp.engine_loader import Engine, Loader, Parts, World
+from pilotfish.lsp.engine_loader import LoadedEngine, Loader, Parts, World
 from pilotfish.lsp.generic_client.progress import Progresses
 
 
@@ -31,13 +31,13 @@ class Connection:
 async def test_however_many_wait_for_the_engine_they_see_once_that_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_loader, "PATIENCE", 0.0)
     connection, client = cast("Any", Connection()), cast("Any", SimpleNamespace(progress=True))
-    nothing, engine, goes_on = cast("Any", None), cast("Engine", object()), asyncio.Event()
+    nothing, engine, goes_on = cast("Any", None), cast("LoadedEngine", object()), asyncio.Event()
     loader = Loader(
         Parts(connection, client, nothing, nothing, nothing, Progresses(connection, client)),
         World({}, [], trusted=True, problems=()),
     )
 
-    async def load() -> Engine:
+    async def load() -> LoadedEngine:
         await goes_on.wait()
         return engine
 

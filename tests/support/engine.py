@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.support.faces import ALLOW, SilentFace
+from tests.support.faces import ALLOW, SilentFrontend
 from tests.support.provider import Answer as Reply
 from tests.support.provider import Provider, serve
 
@@ -21,8 +21,8 @@ from pilotfish.conversation.records import (
     TurnEndRecord,
     TurnStartRecord,
 )
-from pilotfish.engine.engine import Live
-from pilotfish.engine.frontend import Answer, Outcome, Question, Told
+from pilotfish.engine.engine import Engine
+from pilotfish.engine.frontend import Answer, Outcome, Question, SessionUpdate
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.editor import Editor, NoEditor
 
@@ -40,15 +40,15 @@ MODELS: Mapping[Dialect, str] = {
 class Rig:
     """A running engine and what it told."""
 
-    live: Live
-    face: SilentFace
+    live: Engine
+    face: SilentFrontend
     provider: Provider
     root: Path
     session_id: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def told(self) -> list[Told]:
+    def told(self) -> list[SessionUpdate]:
         return self.face.told
 
     async def prompt(self, text: str, **options: Any) -> Outcome:
@@ -122,8 +122,8 @@ async def rig(
     async with serve(*replies, otherwise=otherwise) as provider:
         loaded = load(editor={"model": MODELS[dialect], "baseUrl": provider.base_url(dialect), **settings})
         assert loaded.problems == ()
-        face = SilentFace(editor or NoEditor())
-        live = Live(loaded.settings, Ledger.open(tmp_path / "store"), face, roots=[root], trusted=trusted)
+        face = SilentFrontend(editor or NoEditor())
+        live = Engine(loaded.settings, Ledger.open(tmp_path / "store"), face, roots=[root], trusted=trusted)
         for name in ("openai", "anthropic", "google"):
             live.set_secret(name, "test-key")
         try:
@@ -137,10 +137,10 @@ async def rig(
 
 
 @asynccontextmanager
-async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Live]:
+async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Engine]:
     """A second process on the same ledger, while the first one works."""
     store = Ledger.open(tmp_path / "store")
-    live = Live(turn.live.settings, store, SilentFace(NoEditor()), roots=[turn.root], trusted=True)
+    live = Engine(turn.live.settings, store, SilentFrontend(NoEditor()), roots=[turn.root], trusted=True)
     live.set_secret("openai", "test-key")
     try:
         yield live

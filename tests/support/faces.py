@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pilotfish.engine.frontend import Answer, Question, Told
+from pilotfish.engine.frontend import Answer, Question, SessionUpdate
 from pilotfish.workspace.editor import Editor
 
 
-class SilentFace:
+class SilentFrontend:
     """A client that always keeps up. Questions go to `on_ask`; without one they wait."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
-        self.told: list[Told] = []
+        self.told: list[SessionUpdate] = []
         self.asked: list[Question] = []
         self.cleared: list[tuple[str, str, str]] = []
-        self.on_tell: Callable[[Told], None] | None = None
+        self.on_tell: Callable[[SessionUpdate], None] | None = None
         self.on_ask: Callable[[Question], None] | None = None
         self.user_answer: str | None = None
 
@@ -31,10 +31,10 @@ class SilentFace:
     async def room(self) -> None:
         return
 
-    def tell(self, told: Told) -> None:
-        self.told.append(told)
+    def notify(self, update: SessionUpdate) -> None:
+        self.told.append(update)
         if self.on_tell:
-            self.on_tell(told)
+            self.on_tell(update)
 
     def ask(self, question: Question) -> None:
         self.asked.append(question)

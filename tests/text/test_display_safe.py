@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotfish.text.display_safe import exact, one_line, visible
+from pilotfish.text.display_safe import display_safe, exact, one_line
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from pilotfish.text.display_safe import exact, one_line, visible
     ],
 )
 def test_what_is_shown(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert display_safe(text) == shown
 
 
 def test_for_what_a_program_reads_a_blank_that_is_no_space_is_written_out() -> None:
@@ -37,7 +37,7 @@ def test_for_what_a_program_reads_a_blank_that_is_no_space_is_written_out() -> N
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_everything_shown_is_drawn(text: str) -> None:
-    shown = visible(text)
+    shown = display_safe(text)
     assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in shown)
     shown.encode("utf-8")
-    assert visible(shown) == shown
+    assert display_safe(shown) == shown

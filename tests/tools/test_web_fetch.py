@@ -9,7 +9,7 @@ from tests.support.tools import bench, parse
 from pilotfish.errors import Refused
 from pilotfish.tools import web_fetch
 from pilotfish.tools.web_fetch import TOOL
-from pilotfish.workspace.web.fetch import Elsewhere, Page
+from pilotfish.workspace.web.fetch import Elsewhere, WebPage
 
 URL = "https://example.com/page"
 
@@ -18,9 +18,9 @@ def served(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     """What is fetched, whatever the address."""
     usual: dict[str, Any] = {"url": URL, "status": 200, "content_type": "text/html", "is_html": True, "cut": False}
 
-    async def fetch(url: str, *, local_network: bool) -> Page:
+    async def fetch(url: str, *, local_network: bool) -> WebPage:
         del url, local_network
-        return Page(**{**usual, **fields})
+        return WebPage(**{**usual, **fields})
 
     monkeypatch.setattr(web_fetch, "fetch", fetch)
 

@@ -17,12 +17,12 @@ from acp import schema
 from pilotfish import __version__
 from pilotfish.acp import words
 from pilotfish.config.settings import load_user
-from pilotfish.engine.engine import Live
-from pilotfish.engine.frontend import Answer, OptionId, Outcome, Question, Told
+from pilotfish.engine.engine import Engine
+from pilotfish.engine.frontend import Answer, OptionId, Outcome, Question, SessionUpdate
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.store.ledger import Ledger
 from pilotfish.telemetry.logs import log_path, start_logging
-from pilotfish.text.display_safe import visible
+from pilotfish.text.display_safe import display_safe
 from pilotfish.workspace.editor import Editor, NoEditor
 
 log = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ async def _serve() -> None:
         await agent.aclose()
 
 
-class AcpFace:
+class AcpFrontend:
     """The engine's face towards an ACP client: updates in order, permissions as requests."""
 
     def __init__(self) -> None:
         self.client: acp.Client | None = None
-        self.live: Live | None = None
+        self.live: Engine | None = None
         self._queue: asyncio.Queue[tuple[str, words.Update]] = asyncio.Queue()
         self._sender: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Task[None]] = {}
@@ -71,9 +71,9 @@ class AcpFace:
     async def room(self) -> None:
         await self.sent()
 
-    def tell(self, told: Told) -> None:
-        for update in words.updates(told.record, self._announced):
-            self.send(told.session_id, update)
+    def notify(self, update: SessionUpdate) -> None:
+        for message in words.updates(update.record, self._announced):
+            self.send(update.session_id, message)
 
     def send(self, session_id: str, update: words.Update) -> None:
         self._queue.put_nowait((session_id, update))
@@ -99,7 +99,7 @@ class AcpFace:
         del turn_id
         if not options:
             return None
-        return await self.choose(session_id, visible(question), list(options))
+        return await self.choose(session_id, display_safe(question), list(options))
 
     async def choose(self, session_id: str, title: str, options: list[str]) -> str | None:
         if self.client is None:
@@ -108,7 +108,7 @@ class AcpFace:
             session_id=session_id,
             tool_call=schema.ToolCallUpdate(tool_call_id=f"ask_{abs(hash(title)):x}", title=title, kind="other"),
             options=[
-                schema.PermissionOption(option_id=str(index), name=visible(option), kind="allow_once")
+                schema.PermissionOption(option_id=str(index), name=display_safe(option), kind="allow_once")
                 for index, option in enumerate(options)
             ],
         )
@@ -155,9 +155,9 @@ class PilotfishAgent:
     is an answer."""
 
     def __init__(self) -> None:
-        self.face = AcpFace()
+        self.face = AcpFrontend()
         loaded = load_user()
-        self.live = Live(loaded.settings, Ledger.open(loaded.settings.storage, label="an ACP client"), self.face)
+        self.live = Engine(loaded.settings, Ledger.open(loaded.settings.storage, label="an ACP client"), self.face)
         self.face.live = self.live
         self._prompts: dict[str, set[asyncio.Task[Outcome]]] = {}
         """session → what was sent to it and is not answered"""
@@ -244,7 +244,9 @@ class PilotfishAgent:
         folder = (await self.live.session(session_id)).workspace_folder
         if folder is None or self.live.book.trust_of(Path(folder)) is not None:
             return
-        answer = await self.face.choose(session_id, f"Trust {visible(folder)}?", ["Trust this folder", "Read only"])
+        answer = await self.face.choose(
+            session_id, f"Trust {display_safe(folder)}?", ["Trust this folder", "Read only"]
+        )
         if answer is not None:
             with contextlib.suppress(StorageError):  # it holds in this process all the same
                 self.live.book.trust(Path(folder), answer == "Trust this folder")

@@ -25,7 +25,7 @@ from rich.text import Text
 from pilotfish import __version__
 from pilotfish.cli.keyboard import Lines
 from pilotfish.engine.model.demo_sample import sample_workspace
-from pilotfish.text.display_safe import visible
+from pilotfish.text.display_safe import display_safe
 
 PROMPT = "The test fails. Find out why, and fix it."
 GLYPHS = {
@@ -272,7 +272,7 @@ class Player:
                 self.close_line()
                 glyph, colour = GLYPHS[call["status"]]
                 took = f"  {call.get('durationMs', 0):,} ms"
-                self.console.print(Text.assemble((glyph, colour), f" {visible(call['title'])}", (took, "dim")))
+                self.console.print(Text.assemble((glyph, colour), f" {display_safe(call['title'])}", (took, "dim")))
             case "file_changed":
                 name = update["uri"].rpartition("/")[2]
                 self.say(f"  {update['change']} {name}  +{update['added']} −{update['removed']}", "dim")
@@ -287,7 +287,7 @@ class Player:
         for file in preview.get("files", ()):
             before, after = file.get("before", "").splitlines(True), file.get("after", "").splitlines(True)
             diff = "".join(difflib.unified_diff(before, after, "before", "after", n=2))
-            self.console.print(Syntax(visible(diff), "diff", background_color="default", theme="ansi_dark"))
+            self.console.print(Syntax(display_safe(diff), "diff", background_color="default", theme="ansi_dark"))
         if preview["kind"] == "command":
             self.say(f"  $ {preview['command']}", "bold")
         option = "allow_once"
@@ -325,13 +325,13 @@ class Player:
         self.console.print(Text.assemble(("● ", "cyan"), (title, "bold"), (f"  {detail}", "dim")))
 
     def say(self, text: str, style: str = "") -> None:
-        self.console.print(Text(visible(text), style=style))
+        self.console.print(Text(display_safe(text), style=style))
 
     def piece(self, item: str, text: str, style: str) -> None:
         if item != self.open_item:
             self.close_line()
             self.open_item, self.column = item, 0
-        self.console.print(Text(self.wrapped(visible(text)), style=style), end="")
+        self.console.print(Text(self.wrapped(display_safe(text)), style=style), end="")
 
     def wrapped(self, text: str) -> str:
         """The text with lines that end between words; it comes in pieces of whole words."""

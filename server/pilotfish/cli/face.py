@@ -17,10 +17,10 @@ import orjson
 
 from pilotfish.cli.keyboard import Lines
 from pilotfish.cli.screen import Screen
-from pilotfish.engine.engine import Live
-from pilotfish.engine.frontend import Answer, OptionId, Question, Session, Told
+from pilotfish.engine.engine import Engine
+from pilotfish.engine.frontend import Answer, OptionId, Question, Session, SessionUpdate
 from pilotfish.protocol import present, wire
-from pilotfish.text.display_safe import exact, visible
+from pilotfish.text.display_safe import display_safe, exact
 from pilotfish.workspace.editor import Editor, NoEditor
 
 KEYS: Mapping[str, OptionId] = {
@@ -32,14 +32,14 @@ KEYS: Mapping[str, OptionId] = {
 }
 
 
-class TerminalFace:
+class TerminalFrontend:
     """A person at a terminal, or nobody: then questions are refused and said so."""
 
     def __init__(self, *, json: bool) -> None:
         self.screen = Screen()
         self.lines = Lines()
         self.present = sys.stdin.isatty()
-        self.live: Live | None = None
+        self.live: Engine | None = None
         self.lends_terminal = False
         """the person's own editor has the terminal, and its keys"""
         self._json = json
@@ -57,14 +57,16 @@ class TerminalFace:
     async def room(self) -> None:
         return
 
-    def tell(self, told: Told) -> None:
+    def notify(self, update: SessionUpdate) -> None:
         if not self._json:
-            self.screen.show(told.record)
+            self.screen.show(update.record)
             return
-        session = self.live.session_of(told.session_id) if self.live else None
-        update = present.update(told.record, _wire_session(session) if session else None)
-        if update is not None:
-            line = wire.UpdateParams(session_id=told.session_id, turn_id=told.turn_id, seq=told.seq, update=update)
+        session = self.live.session_of(update.session_id) if self.live else None
+        payload = present.update(update.record, _wire_session(session) if session else None)
+        if payload is not None:
+            line = wire.UpdateParams(
+                session_id=update.session_id, turn_id=update.turn_id, seq=update.seq, update=payload
+            )
             sys.stdout.write(line.model_dump_json(by_alias=True, exclude_none=True) + "\n")
             sys.stdout.flush()
 
@@ -81,9 +83,9 @@ class TerminalFace:
         if not self.present:
             return None
         async with self._asking:
-            self.screen.line(visible(question), "bold")
+            self.screen.line(display_safe(question), "bold")
             for number, option in enumerate(options, 1):
-                self.screen.line(f"  {number}. {visible(option)}")
+                self.screen.line(f"  {number}. {display_safe(option)}")
             self.lines.forget()
             answer = await self.lines.read("› ")
         if answer and answer.isdecimal() and 1 <= int(answer) <= len(options):
@@ -94,7 +96,10 @@ class TerminalFace:
         if self.live is None:
             return
         if not self.present:
-            self.screen.line(f"Not asked, so not allowed: {visible(question.call.title)} ({question.reason})", "yellow")
+            self.screen.line(
+                f"Denied, because nobody can be asked here: {display_safe(question.call.title)} ({question.reason})",
+                "yellow",
+            )
             self.live.answer(question.approval_id, None)
             return
         async with self._asking:
@@ -102,7 +107,7 @@ class TerminalFace:
             self.live.answer(question.approval_id, await self._choose(question))
 
     def _show(self, question: Question) -> None:
-        self.screen.line(f"{visible(question.call.title)}? ({question.reason})", "bold yellow")
+        self.screen.line(f"{display_safe(question.call.title)}? ({question.reason})", "bold yellow")
         preview = question.preview
         for file in preview.files:
             before, after = (file.before or "").splitlines(True), (file.after or "").splitlines(True)
@@ -110,18 +115,18 @@ class TerminalFace:
             self.screen.diff("".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")))
         if preview.kind == "command":
             self.screen.line(f"  $ {exact(preview.command)}", "bold")
-            self.screen.line(f"  in {visible(preview.cwd)}", "dim")
+            self.screen.line(f"  in {display_safe(preview.cwd)}", "dim")
         elif preview.kind == "text":
-            self.screen.line(f"  {visible(preview.text)}")
+            self.screen.line(f"  {display_safe(preview.text)}")
         for line in question.parsed:
-            self.screen.line(f"  {visible(line)}", "dim")
+            self.screen.line(f"  {display_safe(line)}", "dim")
 
     async def _choose(self, question: Question) -> Answer | None:
         offered = {option.id: option for option in question.options}
         for key, chosen in KEYS.items():
             # Seen before it is chosen: what would be allowed or denied from now on.
             if chosen in offered and (rule := offered[chosen].rule):
-                self.screen.line(f"  {key}: {visible(rule)}", "dim")
+                self.screen.line(f"  {key}: {display_safe(rule)}", "dim")
         keys = {"y": "[y]es", "s": "[s]ession", "a": "[a]lways", "n": "[n]o", "d": "[d]eny always"}
         words = [word for key, word in keys.items() if KEYS[key] in offered]
         words += ["[e]dit"] if question.amendable else []

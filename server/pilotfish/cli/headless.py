@@ -14,15 +14,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilotfish.cli.face import TerminalFace
+from pilotfish.cli.face import TerminalFrontend
 from pilotfish.config.settings import load_user
 from pilotfish.conversation.records import StopReason
-from pilotfish.engine.engine import Live
+from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Outcome
 from pilotfish.errors import PilotfishError, StorageError, UnknownSession
 from pilotfish.store.ledger import Ledger
 from pilotfish.telemetry.logs import log_path, start_logging
-from pilotfish.text.display_safe import visible
+from pilotfish.text.display_safe import display_safe
 from pilotfish.workspace.process.processes import kill_everything
 
 EXIT_CODES: dict[StopReason, int] = {
@@ -59,15 +59,15 @@ class Wish:
 
 
 @asynccontextmanager
-async def engine(wish: Wish) -> AsyncGenerator[tuple[Live, TerminalFace, str]]:
+async def engine(wish: Wish) -> AsyncGenerator[tuple[Engine, TerminalFrontend, str]]:
     """The engine with a session, as the person wished."""
     start_logging(log_path())
     loaded = load_user({"model": wish.model, "mode": wish.mode})
-    face = TerminalFace(json=wish.json)
+    face = TerminalFrontend(json=wish.json)
     for problem in loaded.problems:
         face.screen.line(f"Setting left out ({problem.source}): {problem.message}", "yellow")
     ledger = Ledger.open(loaded.settings.storage, label=f"a terminal in {wish.folder}")
-    live = Live(loaded.settings, ledger, face, roots=[wish.folder], trusted=wish.trust)
+    live = Engine(loaded.settings, ledger, face, roots=[wish.folder], trusted=wish.trust)
     face.live = live
     try:
         await _settle_trust(live, face, wish)
@@ -129,7 +129,7 @@ async def converse(wish: Wish) -> int:
     return 0
 
 
-async def _command(live: Live, face: TerminalFace, session_id: str, words: Sequence[str]) -> bool:
+async def _command(live: Engine, face: TerminalFrontend, session_id: str, words: Sequence[str]) -> bool:
     """What begins with a slash. False: it is said to the agent."""
     match list(words):
         case ["/help"]:
@@ -137,9 +137,9 @@ async def _command(live: Live, face: TerminalFace, session_id: str, words: Seque
         case ["/undo" | "/redo" as command]:
             done = await (live.undo if command == "/undo" else live.redo)(session_id)
             names = ", ".join(change.path.name for change in done.changes) or "nothing"
-            face.screen.line(f"{'Put back' if command == '/undo' else 'Done again'}: {visible(names)}", "cyan")
+            face.screen.line(f"{'Put back' if command == '/undo' else 'Done again'}: {display_safe(names)}", "cyan")
             for path, why in done.refused:
-                face.screen.line(visible(f"Left alone: {path.name}: {why}"), "yellow")
+                face.screen.line(display_safe(f"Left alone: {path.name}: {why}"), "yellow")
         case ["/compact"]:
             done = await live.compact(session_id)
             face.screen.line("Summarised." if done else "There is nothing to summarise yet.", "cyan")
@@ -159,7 +159,7 @@ async def _command(live: Live, face: TerminalFace, session_id: str, words: Seque
     return True
 
 
-async def _turn(live: Live, face: TerminalFace, session_id: str, text: str) -> Outcome:
+async def _turn(live: Engine, face: TerminalFrontend, session_id: str, text: str) -> Outcome:
     """One turn. Ctrl-C once stops it, twice leaves."""
     loop = asyncio.get_running_loop()
     presses = 0
@@ -185,7 +185,7 @@ async def _turn(live: Live, face: TerminalFace, session_id: str, text: str) -> O
         face.screen.leave()
 
 
-async def _settle_trust(live: Live, face: TerminalFace, wish: Wish) -> None:
+async def _settle_trust(live: Engine, face: TerminalFrontend, wish: Wish) -> None:
     """The first time in a folder the person is asked once; the answer is kept in their own configuration."""
     if wish.trust or live.book.trust_of(wish.folder) is not None:
         return
@@ -194,7 +194,9 @@ async def _settle_trust(live: Live, face: TerminalFace, wish: Wish) -> None:
             "This folder is not trusted: reading only. Use --trust, or answer once in a terminal.", "yellow"
         )
         return
-    face.screen.line(f"Trust {visible(str(wish.folder))}? The agent may then read its rules and, with your", "bold")
+    face.screen.line(
+        f"Trust {display_safe(str(wish.folder))}? The agent may then read its rules and, with your", "bold"
+    )
     face.screen.line("permission, change files and run commands in it.", "bold")
     while (answer := await face.lines.read("  [t]rust this folder · [r]ead only › ")) is not None:
         if (key := answer.strip()[:1].lower()) in ("t", "r"):
@@ -205,7 +207,7 @@ async def _settle_trust(live: Live, face: TerminalFace, wish: Wish) -> None:
             return
 
 
-async def _session(live: Live, wish: Wish) -> str:
+async def _session(live: Engine, wish: Wish) -> str:
     if wish.session is not None:
         return await _configured(live, await find_session(live, wish.session), wish)
     if wish.newest:
@@ -215,14 +217,14 @@ async def _session(live: Live, wish: Wish) -> str:
     return (await live.new(str(wish.folder))).id
 
 
-async def _configured(live: Live, session_id: str, wish: Wish) -> str:
+async def _configured(live: Engine, session_id: str, wish: Wish) -> str:
     """An old session, with the model and mode that were asked for now."""
     if wish.model or wish.mode:
         await live.configure(session_id, model=wish.model, mode=wish.mode)
     return session_id
 
 
-async def find_session(live: Live, beginning: str) -> str:
+async def find_session(live: Engine, beginning: str) -> str:
     """The one session whose id begins so."""
     cursor: str | None = None
     found: list[str] = []

@@ -24,7 +24,7 @@ from pilotfish.conversation.records import (
     ToolCallRecord,
     TurnEndRecord,
 )
-from pilotfish.text.display_safe import one_line, visible
+from pilotfish.text.display_safe import display_safe, one_line
 
 GLYPHS: Mapping[CallStatus, tuple[str, str]] = {
     CallStatus.COMPLETED: ("✓", "green"),
@@ -61,14 +61,14 @@ class Screen:
             case ToolCallRecord(call=call):
                 self._call(call)
             case FileChangeRecord(uri=uri, change=change, added=added, removed=removed):
-                self.line(f"  {change} {visible(uri.rpartition('/')[2])}  +{added} −{removed}", "dim")
+                self.line(f"  {change} {display_safe(uri.rpartition('/')[2])}  +{added} −{removed}", "dim")
             case NoticeRecord(level=level, message=message, remedy=remedy):
                 style = {"info": "cyan", "warning": "yellow", "error": "red"}[level]
-                self.line(visible(f"{message} {remedy or ''}".rstrip()), style)
+                self.line(display_safe(f"{message} {remedy or ''}".rstrip()), style)
             case PlanRecord(entries=entries):
                 for entry in entries:
                     mark = {"completed": "✓", "in_progress": "▶", "pending": "○"}[entry.status]
-                    self.line(f"  {mark} {visible(entry.content)}", "dim")
+                    self.line(f"  {mark} {display_safe(entry.content)}", "dim")
             case CompactionRecord(before=before, after=after):
                 self.line(f"The conversation was summarised: {before:,} → {after:,} tokens.", "cyan")
             case StateRecord(state="assistant"):
@@ -111,9 +111,9 @@ class Screen:
         if call.status in GLYPHS:
             glyph, colour = GLYPHS[call.status]
             took = f"  {call.duration_ms / 1000:.1f}s" if call.duration_ms is not None else ""
-            why = f": {visible(call.error.splitlines()[0])}" if call.error else ""
+            why = f": {display_safe(call.error.splitlines()[0])}" if call.error else ""
             self.leave()
-            self.err.print(Text.assemble((f"{glyph} ", colour), visible(call.title), (f"{took}{why}", "dim")))
+            self.err.print(Text.assemble((f"{glyph} ", colour), display_safe(call.title), (f"{took}{why}", "dim")))
         elif call.status is CallStatus.IN_PROGRESS:
             self.leave()
             self.spinner.start(one_line(call.title))
@@ -121,7 +121,7 @@ class Screen:
     def _end(self, end: TurnEndRecord) -> None:
         self.leave()
         if end.error is not None:
-            self.line(visible(f"{end.error.message} {end.error.remedy}"), "red")
+            self.line(display_safe(f"{end.error.message} {end.error.remedy}"), "red")
         elif words := ENDS.get(end.stop_reason):
             self.line(words, "yellow")
         if self.err.is_terminal:
@@ -132,4 +132,4 @@ class Screen:
 
 def readable(text: str) -> str:
     """Several lines for a terminal: what could move the cursor or hide is written out, and tabs stay."""
-    return "\t".join(map(visible, text.split("\t")))
+    return "\t".join(map(display_safe, text.split("\t")))

@@ -14,19 +14,19 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from pilotfish.cli.face import TerminalFace
+from pilotfish.cli.face import TerminalFrontend
 from pilotfish.cli.headless import find_session
 from pilotfish.config.settings import load_user
 from pilotfish.engine import audit
-from pilotfish.engine.engine import Live
+from pilotfish.engine.engine import Engine
 from pilotfish.store.ledger import Ledger
-from pilotfish.text.display_safe import visible
+from pilotfish.text.display_safe import display_safe
 
 
 @asynccontextmanager
-async def opened() -> AsyncGenerator[Live]:
+async def opened() -> AsyncGenerator[Engine]:
     settings = load_user().settings
-    live = Live(settings, Ledger.open(settings.storage), TerminalFace(json=False))
+    live = Engine(settings, Ledger.open(settings.storage), TerminalFrontend(json=False))
     try:
         yield live
     finally:
@@ -49,9 +49,9 @@ async def print_list(folder: Path | None, *, query: str | None, limit: int) -> i
         table.add_column(column, no_wrap=column != "title")
     for session in listed.sessions:
         when = datetime.fromtimestamp(session.updated_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        title = visible(session.title or "(untitled)")
+        title = display_safe(session.title or "(untitled)")
         if snippet := listed.snippets.get(session.id):
-            title += f"\n{visible(snippet.text)}"
+            title += f"\n{display_safe(snippet.text)}"
         table.add_row(session.id, when, str(session.turns), Text(title))
     console.print(table)
     return 0
@@ -62,7 +62,7 @@ async def print_export(session: str, form: Literal["markdown", "json"], *, rende
         text = await live.export(await find_session(live, session), form)
     console = Console()
     if rendered and console.is_terminal:
-        console.print(Markdown(visible(text)))
+        console.print(Markdown(display_safe(text)))
     else:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
     return 0
@@ -78,7 +78,7 @@ async def import_text(text: str) -> int:
 async def delete(session: str, *, sure: bool) -> int:
     async with opened() as live:
         session_id = await find_session(live, session)
-        title = visible((await live.session(session_id)).title or "(untitled)")
+        title = display_safe((await live.session(session_id)).title or "(untitled)")
         if not sure:
             if not sys.stdin.isatty():
                 sys.stderr.write("pilotfish: say --yes to delete without being asked\n")

@@ -43,7 +43,7 @@ CAUTION = tuple(Rule(decision="ask", tool=tool, pattern="*", scope="user") for t
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRules:
     """What a file says, and what in it could not be used."""
 
     rules: tuple[Rule, ...] = ()
@@ -69,12 +69,12 @@ class RuleBook:
             Rule(decision=rule.decision, tool=rule.tool, pattern=rule.pattern, scope="user") for rule in settings.rules
         )
         usable = (rule for rule in set_ if fault_of(rule) is None)
-        brought = self._repository(folder) if trusted else Found()
+        brought = self._repository(folder) if trusted else FoundRules()
         return tuple(dict.fromkeys((*usable, *self._kept(folder).rules, *brought.rules)))
 
     def problems(self, folder: Path | None, *, trusted: bool) -> tuple[str, ...]:
         """What in the files could not be used, for a notice."""
-        brought = self._repository(folder) if trusted else Found()
+        brought = self._repository(folder) if trusted else FoundRules()
         return (*self._kept(folder).problems, *brought.problems)
 
     def trust_of(self, folder: Path) -> bool | None:
@@ -148,29 +148,29 @@ class RuleBook:
         self._seen[path] = (mark, table)
         return table
 
-    def _kept(self, folder: Path | None) -> Found:
+    def _kept(self, folder: Path | None) -> FoundRules:
         """What the user's file says for everywhere and for this folder."""
         table = self._config()
         if isinstance(table, str):
-            return Found(CAUTION, (table,))
+            return FoundRules(CAUTION, (table,))
         everywhere = _found(table, "user", "config.toml")
         folders = _tables(table.get("workspace"))
         entry = folders.get(_key(folder)) if folders and folder is not None else None
         here = _found(entry or {}, "workspace", "config.toml, workspace")
-        return Found((*everywhere.rules, *here.rules), (*everywhere.problems, *here.problems))
+        return FoundRules((*everywhere.rules, *here.rules), (*everywhere.problems, *here.problems))
 
-    def _repository(self, folder: Path | None) -> Found:
+    def _repository(self, folder: Path | None) -> FoundRules:
         if folder is None:
-            return Found()
+            return FoundRules()
         table = self._read(_repository_file(folder))
         if isinstance(table, str):
-            return Found(problems=(table,))
+            return FoundRules(problems=(table,))
         found = _found(table, "repository", str(REPOSITORY_FILE))
         tightening = tuple(rule for rule in found.rules if rule.decision != "allow")
         if len(tightening) == len(found.rules):
             return found
         said = f"{REPOSITORY_FILE}: a repository's rules can only ask or deny; its allow rules are ignored"
-        return Found(tightening, (*found.problems, said))
+        return FoundRules(tightening, (*found.problems, said))
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -217,10 +217,10 @@ def _load(path: Path, seen: os.stat_result) -> Mapping[str, Any] | str:
         return f"{path.name} could not be read: {error}"
 
 
-def _found(table: Mapping[str, Any], scope: Scope, where: str) -> Found:
+def _found(table: Mapping[str, Any], scope: Scope, where: str) -> FoundRules:
     entries = table.get("rules", [])
     if not isinstance(entries, list):
-        return Found(problems=(f"{where}: rules is not a list",))
+        return FoundRules(problems=(f"{where}: rules is not a list",))
     rules: list[Rule] = []
     problems: list[str] = []
     for number, entry in enumerate(cast("list[object]", entries)[:MAX_RULES], start=1):
@@ -229,7 +229,7 @@ def _found(table: Mapping[str, Any], scope: Scope, where: str) -> Found:
             problems.append(f"{where}: rule {number} is left out: {rule}")
         else:
             rules.append(rule)
-    return Found(tuple(rules), tuple(problems))
+    return FoundRules(tuple(rules), tuple(problems))
 
 
 def rule_from(entry: object, scope: Scope) -> Rule | str:

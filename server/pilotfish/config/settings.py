@@ -109,7 +109,7 @@ _ALIASES = {name: to_camel(name) for name in Settings.model_fields}
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SettingProblem:
     """A value that was left out, where it stands, and what would fit."""
 
     source: Source
@@ -118,11 +118,11 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     settings: Settings
     sources: Mapping[str, Source]
     """setting (camelCase) → where its value came from; built-in ones are not listed"""
-    problems: tuple[Problem, ...]
+    problems: tuple[SettingProblem, ...]
 
 
 def load(
@@ -130,7 +130,7 @@ def load(
     config: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
     editor: Mapping[str, Any] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Lay the layers over each other, strongest last. A null in a layer means "not set there"."""
     named = environment or {}
     layers: tuple[tuple[Source, Mapping[str, Any]], ...] = (
@@ -140,7 +140,7 @@ def load(
     )
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
-    problems: list[Problem] = []
+    problems: list[SettingProblem] = []
     for source, layer in layers:
         for said, value in layer.items():
             if value is None:
@@ -151,8 +151,8 @@ def load(
                 values[field] = value
                 sources[field] = source
             else:
-                problems.append(Problem(source, field, problem))
-    return Loaded(Settings.model_validate(values), sources, tuple(problems))
+                problems.append(SettingProblem(source, field, problem))
+    return LoadedSettings(Settings.model_validate(values), sources, tuple(problems))
 
 
 def config_path() -> Path:
@@ -161,22 +161,22 @@ def config_path() -> Path:
     return Path(override) if override else user_config_path("pilotfish") / "config.toml"
 
 
-def read_config(path: Path) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
+def read_config(path: Path) -> tuple[Mapping[str, Any], tuple[SettingProblem, ...]]:
     """The settings in a configuration file; rules and trust of folders stand there too and are read elsewhere."""
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}, ()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return {}, (Problem("config file", "", f"config.toml could not be read: {error}"),)
+        return {}, (SettingProblem("config file", "", f"config.toml could not be read: {error}"),)
     return {name: value for name, value in table.items() if name != "workspace"}, ()
 
 
-def load_user(editor: Mapping[str, Any] | None = None) -> Loaded:
+def load_user(editor: Mapping[str, Any] | None = None) -> LoadedSettings:
     """The settings of this user and process: `config.toml`, the environment, and what the editor sent."""
     config, problems = read_config(config_path())
     loaded = load(config=config, environment=os.environ, editor=editor)
-    return Loaded(loaded.settings, loaded.sources, (*problems, *loaded.problems))
+    return LoadedSettings(loaded.settings, loaded.sources, (*problems, *loaded.problems))
 
 
 def _problem(field: str, value: Any) -> str | None:

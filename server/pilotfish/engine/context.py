@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from pilotfish.config.rule_store import RuleBook
 from pilotfish.config.settings import Settings
-from pilotfish.engine.frontend import Face
+from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.model.providers import name_of_key
-from pilotfish.engine.session.pending_approvals import Questions
+from pilotfish.engine.session.pending_approvals import PendingApprovals
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
@@ -40,12 +40,12 @@ TURN = "pilotfish.engine.turn.orchestrator"  # with everything a turn imports: p
 MODELS = "pilotfish.engine.model.resolve"
 
 
-class Surroundings:
+class EngineContext:
     def __init__(
         self,
         settings: Settings,
         ledger: Ledger,
-        face: Face,
+        face: Frontend,
         *,
         roots: Sequence[Path] = (),
         trusted: bool = False,
@@ -60,7 +60,7 @@ class Surroundings:
         self.clock = clock
         self.book = RuleBook()
         self.mcp = Servers()
-        self.asked = Questions(face, self.add_rule)
+        self.asked = PendingApprovals(face, self.add_rule)
         self.roots = [root.resolve() for root in roots]
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
         """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
@@ -174,7 +174,7 @@ class Surroundings:
         self._store_notices += fresh
         return fresh
 
-    async def one_by_one(self) -> None:
+    async def fairness_gate(self) -> None:
         """Lets one turn through in each round of the event loop. Fifty that are woken together, by one commit or one
         packet, would each do their step in a row, and nobody else would be served meanwhile."""
         async with self._gate:

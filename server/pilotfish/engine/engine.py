@@ -19,9 +19,9 @@ from pilotfish.config.settings import Settings
 from pilotfish.conversation.model_history import Item
 from pilotfish.conversation.records import Receipt
 from pilotfish.engine import transcript_pages
-from pilotfish.engine.context import Surroundings
-from pilotfish.engine.frontend import Answer, Face, Outcome, Question, Session
-from pilotfish.engine.session.prompt_queue import Waiting, WhenBusy
+from pilotfish.engine.context import EngineContext
+from pilotfish.engine.frontend import Answer, Frontend, Outcome, Question, Session
+from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.undo import Reverted, revert
 from pilotfish.errors import BadRequest, UnknownCall, UnknownSession
@@ -48,14 +48,14 @@ class ListedSessions:
     snippets: Mapping[str, Snippet]
 
 
-class Live(Surroundings):
+class Engine(EngineContext):
     """The sessions of one process. A face has one door, and behind it both these and what is around them."""
 
     def __init__(
         self,
         settings: Settings,
         ledger: Ledger,
-        face: Face,
+        face: Frontend,
         *,
         roots: Sequence[Path] = (),
         trusted: bool = False,
@@ -218,9 +218,9 @@ class Live(Surroundings):
         """The rest of a wait before the next try is not waited for; nothing to do when nobody waits."""
         session = await self._open(session_id)
         if session.turn is not None:
-            session.turn.hurry()
+            session.turn.skip_backoff()
 
-    async def queue(self, session_id: str) -> tuple[Waiting, ...]:
+    async def queue(self, session_id: str) -> tuple[WaitingPrompt, ...]:
         return tuple((await self._open(session_id)).line.waiting)
 
     async def withdraw(self, session_id: str, prompt_id: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pilotfish.config.settings import Settings
     from pilotfish.engine.turn.compaction import ContextFill
-    from pilotfish.engine.turn.request_history import Sending
+    from pilotfish.engine.turn.request_history import RequestHistory
     from pilotfish.engine.turn.usage import Meter
 
 OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "reject_always"]
@@ -57,7 +57,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SessionUpdate:
     """One numbered thing to tell: a face gives it its own form and sends it, in this order."""
 
     session_id: str
@@ -103,13 +103,13 @@ class Answer:
     """which surface answered"""
 
 
-class Face(Protocol):
+class Frontend(Protocol):
     """A client of the engine. One per process."""
 
     @property
     def editor(self) -> Editor: ...
 
-    def tell(self, told: Told) -> None:
+    def notify(self, update: SessionUpdate) -> None:
         """Send; never blocks."""
         ...
 
@@ -149,7 +149,7 @@ class Ports(Protocol):
         """the conversation so far; the turn appends to it"""
         ...
 
-    def sending(self, settings: Settings) -> Sending:
+    def sending(self, settings: Settings) -> RequestHistory:
         """what of it is sent under these settings; it remembers what it has looked at"""
         ...
 
@@ -179,7 +179,7 @@ class Ports(Protocol):
         """the client keeps up with what it is told"""
         ...
 
-    async def one_by_one(self) -> None:
+    async def fairness_gate(self) -> None:
         """other turns do no long step in this round of the event loop"""
         ...
 

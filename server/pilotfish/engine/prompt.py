@@ -110,7 +110,7 @@ _MODE_WORDS = {
 }
 
 
-class Rules:
+class InstructionFiles:
     """`AGENTS.md` files, nearest last: a nested one wins over its parents. Read again only when they change."""
 
     def __init__(self, workspace: Workspace) -> None:

@@ -25,9 +25,9 @@ from pilotfish.lsp.generic_client.progress import Progresses
 from pilotfish.protocol import wire
 
 if TYPE_CHECKING:
-    from pilotfish.config.settings import Problem, Settings
-    from pilotfish.engine.engine import Live
-    from pilotfish.lsp.generic_client.generic_client import Plain
+    from pilotfish.config.settings import SettingProblem, Settings
+    from pilotfish.engine.engine import Engine
+    from pilotfish.lsp.generic_client.generic_client import GenericClient
     from pilotfish.lsp.handlers import Handlers
 
 log = logging.getLogger(__name__)
@@ -72,12 +72,12 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class LoadedEngine:
     """The loaded engine and what stands on it."""
 
-    live: Live
+    live: Engine
     handlers: Handlers
-    plain: Plain
+    plain: GenericClient
 
 
 class Loader:
@@ -86,18 +86,18 @@ class Loader:
     def __init__(self, parts: Parts, world: World) -> None:
         self._parts = parts
         self._world = world
-        self._loading: asyncio.Task[Engine] | None = None
+        self._loading: asyncio.Task[LoadedEngine] | None = None
         self._warming: asyncio.Future[None] | None = None
         self._settling: asyncio.Task[None] | None = None
         self._showing: asyncio.Task[None] | None = None
 
-    def start(self) -> asyncio.Task[Engine]:
+    def start(self) -> asyncio.Task[LoadedEngine]:
         """Begin to load, or begin again."""
         self._loading = asyncio.get_running_loop().create_task(self._load(), name="loading")
         self._loading.add_done_callback(_log_failure)
         return self._loading
 
-    async def engine(self, *, at_once: bool = False) -> Engine:
+    async def engine(self, *, at_once: bool = False) -> LoadedEngine:
         """The engine, once it is there, with the settings that the client has said or announced before; `at_once`, with
         those it has. Raises StorageError with a remedy when it cannot be had."""
         if self.failure() and not at_once:
@@ -111,7 +111,7 @@ class Loader:
         if self._settling is not None:
             await asyncio.wait((self._settling,))
 
-    async def _loaded(self) -> Engine:
+    async def _loaded(self) -> LoadedEngine:
         if (there := self.now()) is not None:
             return there
         loading = self._loading
@@ -128,14 +128,14 @@ class Loader:
         except Exception as error:
             raise StorageError(_BROKEN, remedy=_REMEDY) from error
 
-    async def _show(self, loading: asyncio.Task[Engine]) -> None:
+    async def _show(self, loading: asyncio.Task[LoadedEngine]) -> None:
         """Once, however many wait."""
         progress = self._parts.progresses.start("Pilotfish is starting")
         await asyncio.wait((loading,))
         await self._parts.progresses.finish(progress, "ready" if self.now() else "failed")
         self._showing = None
 
-    def now(self) -> Engine | None:
+    def now(self) -> LoadedEngine | None:
         """The engine, if it is there."""
         loading = self._loading
         if loading is None or not loading.done() or loading.cancelled() or loading.exception():
@@ -201,29 +201,29 @@ class Loader:
             engine.live.set_trusted(self._world.trusted)
             self._use_mcp(engine.live)
 
-    def _use_mcp(self, live: Live) -> None:
+    def _use_mcp(self, live: Engine) -> None:
         """Servers of the settings run code: only where the editor trusts what it has open."""
         if self._world.trusted:
             live.use_mcp()
 
-    async def _load(self) -> Engine:
+    async def _load(self) -> LoadedEngine:
         await asyncio.to_thread(_import)
-        from pilotfish.engine.engine import Live
-        from pilotfish.lsp.frontend import LspFace
-        from pilotfish.lsp.generic_client.generic_client import Plain
+        from pilotfish.engine.engine import Engine
+        from pilotfish.lsp.frontend import LspFrontend
+        from pilotfish.lsp.generic_client.generic_client import GenericClient
         from pilotfish.lsp.handlers import Handlers
         from pilotfish.store.ledger import Ledger
 
         parts, world = self._parts, self._world
         settings = await self._settings()
         ledger = await asyncio.to_thread(Ledger.open, settings.storage)
-        face = LspFace(parts.connection, parts.client, parts.editor, parts.approvals)
-        live = Live(settings, ledger, face, roots=world.roots, trusted=world.trusted)
+        face = LspFrontend(parts.connection, parts.client, parts.editor, parts.approvals)
+        live = Engine(settings, ledger, face, roots=world.roots, trusted=world.trusted)
         face.session_of = live.session_of
         parts.approvals.answers = live.answer
         handlers = Handlers(live, face, parts.approvals, parts.documents)
         handlers.set_roots(world.roots)
-        plain = Plain(parts.connection, parts.client, live, handlers, parts.progresses)
+        plain = GenericClient(parts.connection, parts.client, live, handlers, parts.progresses)
         face.listeners.append(plain.told)
         if not parts.client.ours:
             live.ask_for_trust = plain.ask_for_trust
@@ -232,7 +232,7 @@ class Loader:
         loop = asyncio.get_running_loop()
         self._warming = asyncio.ensure_future(asyncio.to_thread(_load_model_libraries, live, loop, live.warmed))
         self._warming.add_done_callback(_log_failure)
-        return Engine(live, handlers, plain)
+        return LoadedEngine(live, handlers, plain)
 
     async def _settings(self) -> Settings:
         from pilotfish.config.settings import load_user
@@ -256,7 +256,7 @@ async def unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None
         stop.cancel()
 
 
-def _load_model_libraries(live: Live, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
+def _load_model_libraries(live: Engine, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
     """Import what a turn with the user's provider needs, in a thread: on the event loop it would block everybody.
 
     The model is made on a loop of this thread, because it belongs to the loop it is made on, and thrown away.
@@ -293,7 +293,7 @@ def _give_back_large_blocks() -> None:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
-def _words(problem: Problem) -> str:
+def _words(problem: SettingProblem) -> str:
     return f"{problem.source}: {problem.message}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from lsprotocol import types
 
 from pilotfish.conversation.records import SessionRecord
-from pilotfish.engine.frontend import Question, Session, Told
+from pilotfish.engine.frontend import Question, Session, SessionUpdate
 from pilotfish.errors import BadRequest
 from pilotfish.lsp import presentation
 from pilotfish.lsp.client import Client
@@ -21,7 +21,7 @@ from pilotfish.protocol import present, wire
 log = logging.getLogger(__name__)
 
 
-class LspFace:
+class LspFrontend:
     """Tells the client what happens, and asks it."""
 
     def __init__(self, connection: Connection, client: Client, editor: LspEditor, approvals: Approvals) -> None:
@@ -31,7 +31,7 @@ class LspFace:
         self._approvals = approvals
         self.session_of: Callable[[str], Session | None] = lambda _: None
         """set once the engine is there"""
-        self.listeners: list[Callable[[Told], None]] = []
+        self.listeners: list[Callable[[SessionUpdate], None]] = []
         """who else hears of everything"""
         self.told_plainly: set[str] = set()
         """sessions a plain client runs by our own methods all the same: it hears of them like one of ours"""
@@ -47,16 +47,18 @@ class LspFace:
     async def room(self) -> None:
         await self._connection.server.outbox.room()
 
-    def tell(self, told: Told) -> None:
-        if self._client.ours or told.session_id in self.told_plainly:
-            update = present.update(told.record, self._session(told))
-            if update is not None:
+    def notify(self, update: SessionUpdate) -> None:
+        if self._client.ours or update.session_id in self.told_plainly:
+            payload = present.update(update.record, self._session(update))
+            if payload is not None:
                 self._connection.notify(
                     "pilotfish/session/update",
-                    wire.UpdateParams(session_id=told.session_id, turn_id=told.turn_id, seq=told.seq, update=update),
+                    wire.UpdateParams(
+                        session_id=update.session_id, turn_id=update.turn_id, seq=update.seq, update=payload
+                    ),
                 )
         for listener in self.listeners:
-            listener(told)
+            listener(update)
 
     def ask(self, question: Question) -> None:
         self._approvals.ask(question)
@@ -86,7 +88,7 @@ class LspFace:
             log.warning("window/showMessageRequest: %s", error)
             return None
 
-    def _session(self, told: Told) -> wire.Session | None:
+    def _session(self, told: SessionUpdate) -> wire.Session | None:
         if not isinstance(told.record, SessionRecord):
             return None
         session = self.session_of(told.session_id)

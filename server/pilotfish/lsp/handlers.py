@@ -11,14 +11,14 @@ from pathlib import Path
 
 from pilotfish.config.settings import Settings
 from pilotfish.engine import commands
-from pilotfish.engine.engine import Live
+from pilotfish.engine.engine import Engine
 from pilotfish.engine.model.providers import can_be_sent
 from pilotfish.errors import BadRequest, NotTrusted, TurnError, UnknownCall
 from pilotfish.lsp import presentation
 from pilotfish.lsp.editor.approvals import Approvals
 from pilotfish.lsp.editor.documents import Documents, path_of
 from pilotfish.lsp.editor.mentions import Mentions
-from pilotfish.lsp.frontend import LspFace
+from pilotfish.lsp.frontend import LspFrontend
 from pilotfish.lsp.prompts import Prompts
 from pilotfish.policy.judge import Rule
 from pilotfish.policy.rules import fault_of
@@ -30,7 +30,7 @@ MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # on one page, whatever 
 class Handlers:
     """The engine behind the methods."""
 
-    def __init__(self, live: Live, face: LspFace, approvals: Approvals, documents: Documents) -> None:
+    def __init__(self, live: Engine, face: LspFrontend, approvals: Approvals, documents: Documents) -> None:
         self.live = live
         self._face = face
         self._approvals = approvals

@@ -49,7 +49,7 @@ from pilotfish.policy.rules import (
     path_matches,
 )
 from pilotfish.policy.shell import analysis
-from pilotfish.text.display_safe import one_line, visible
+from pilotfish.text.display_safe import display_safe, one_line
 
 __all__ = [
     "Access",
@@ -62,12 +62,12 @@ __all__ = [
     "Verdict",
     "Wall",
     "describe",
+    "display_safe",
     "examples",
     "fault_of",
     "judge",
     "narrowest_rule",
     "refusing_rule",
-    "visible",
 ]
 
 

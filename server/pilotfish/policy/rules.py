@@ -25,7 +25,7 @@ from typing import Literal
 from pilotfish.conversation.messages import Category
 from pilotfish.policy.shell import parser
 from pilotfish.policy.unsafe_arguments import breaks_out
-from pilotfish.text.display_safe import exact, visible
+from pilotfish.text.display_safe import display_safe, exact
 
 Decision = Literal["allow", "ask", "deny"]
 Scope = Literal["session", "workspace", "user", "repository"]
@@ -106,7 +106,7 @@ def fault_of(rule: Rule) -> str | None:
     if len(rule.pattern) > MAX_PATTERN or len(rule.tool) > 200:
         return "it is too long"
     text = rule.tool + rule.pattern
-    if (exact(text) if rule.decision == "allow" else visible(text)) != text:
+    if (exact(text) if rule.decision == "allow" else display_safe(text)) != text:
         return "it has characters that cannot be seen"
     if rule.decision == "allow" and rule.tool == EVERYTHING and rule.pattern in {EVERYTHING, "**"}:
         return "it would allow everything; the mode auto is for that"

@@ -22,11 +22,11 @@ from pilotfish.store.rows import SessionRow, Snippet
 if TYPE_CHECKING:
     from pilotfish.store.export.archive import SessionArchive
 
-__all__ = ["Catalog", "Listed", "SessionRow", "Snippet"]
+__all__ = ["Catalog", "ListedSession", "SessionRow", "Snippet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedSession:
     """A page of sessions, newest first. `snippets`: for a search, the place found in a session's text, by its id."""
 
     sessions: tuple[SessionRow, ...]
@@ -55,7 +55,7 @@ class Catalog:
         query: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
-    ) -> Listed:
+    ) -> ListedSession:
         """Sessions newest first, of one workspace or of all. `cursor` is the `next_cursor` of the page before.
 
         With a `query`, those in which each of its words begins a word of the title or of a message; "words in quotes"
@@ -64,15 +64,15 @@ class Catalog:
         before = _from_cursor(cursor) if cursor is not None else None
         terms = terms_of(query or "")
         if query and query.strip() and not terms:
-            return Listed(sessions=(), next_cursor=None)
+            return ListedSession(sessions=(), next_cursor=None)
         limit = max(1, limit)
 
-        def find(tables: Tables) -> Listed:
+        def find(tables: Tables) -> ListedSession:
             rows = tables.newest(workspace, terms, before, limit + 1)
             cursor = _to_cursor(rows[limit - 1]) if len(rows) > limit else None
             del rows[limit:]
             snippets = {row.id: tables.snippet(row.id, terms) for row in rows} if terms else {}
-            return Listed(
+            return ListedSession(
                 sessions=tuple(rows),
                 next_cursor=cursor,
                 snippets={id_: snippet for id_, snippet in snippets.items() if snippet is not None},

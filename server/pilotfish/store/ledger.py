@@ -32,11 +32,11 @@ from pilotfish.store.db.database import directory_of
 from pilotfish.store.db.reader import Reader
 from pilotfish.store.db.sqlite_errors import DamagedDatabase
 from pilotfish.store.db.tables import Tables
-from pilotfish.store.db.writer import Writer
+from pilotfish.store.db.writer import DatabaseWriter
 from pilotfish.store.leases import Lease, SessionLeases
-from pilotfish.store.rows import Heads, Page, StoreNotice
+from pilotfish.store.rows import Heads, RecordPage, StoreNotice
 
-__all__ = ["Heads", "Lease", "Ledger", "Page", "StoreNotice"]
+__all__ = ["Heads", "Lease", "Ledger", "RecordPage", "StoreNotice"]
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Ledger:
 
     def __init__(self, directory: Path, label: str) -> None:
         self.directory = directory
-        self._writer = Writer(directory)
+        self._writer = DatabaseWriter(directory)
         self._reader = Reader(self._writer)
         # The directory's name is older than the class's: programs of all versions must exclude each other.
         self._leases = SessionLeases(directory / "holds", label, self._writer.has_unsaved)
@@ -103,7 +103,7 @@ class Ledger:
         """Chunks and states whose message, call or turn has not been stored: what a crash left of a running turn."""
         return await self.read(lambda tables: tables.unfinished(session_id))
 
-    async def page(self, session_id: str, before_n: int | None = None, limit: int = 100) -> Page:
+    async def page(self, session_id: str, before_n: int | None = None, limit: int = 100) -> RecordPage:
         """The last `limit` kept records, or the last before `before_n`, with the unfinished chunks among them."""
         return await self.read(lambda tables: tables.page(session_id, before_n, max(1, limit)))
 

@@ -20,7 +20,7 @@ class Heads:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RecordPage:
     """Entries in order. `has_more`: there are earlier ones; ask with `before_n` = the first kept entry's n."""
 
     entries: tuple[Entry, ...]

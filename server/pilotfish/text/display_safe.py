@@ -12,7 +12,7 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00\ufe01
 _NAMED = {"\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 
 
-def visible(text: str) -> str:
+def display_safe(text: str) -> str:
     """The text with control, bidirectional and invisible characters written out. Line ends stay.
 
     Shown text that differs from the text itself is a reason not to offer a quick "Allow".
@@ -25,7 +25,7 @@ def visible(text: str) -> str:
 def exact(text: str) -> str:
     """Likewise, for what a program will read: blanks that only look like a space are written out too."""
     return "".join(
-        _written(char) if unicodedata.category(char) == "Zs" and char != " " else char for char in visible(text)
+        _written(char) if unicodedata.category(char) == "Zs" and char != " " else char for char in display_safe(text)
     )
 
 

@@ -10,12 +10,12 @@ from pilotfish.tools.tool import Args, Context, Result, Tool
 TITLE_CHARS = 80
 
 
-class AskUser(Args):
+class AskUserArgs(Args):
     question: str = Field(min_length=1)
     options: tuple[str, ...] = Field((), max_length=8, description="answers to choose from")
 
 
-async def run(context: Context, args: AskUser) -> Result:
+async def run(context: Context, args: AskUserArgs) -> Result:
     answer = await context.ask_user(args.question, args.options)
     if answer is None:
         return Result(text="[not answered: go on with your best judgement, and say what you assumed]")
@@ -25,7 +25,7 @@ async def run(context: Context, args: AskUser) -> Result:
 TOOL = Tool(
     name="ask_user",
     description="Ask the user when only they can decide.",
-    args=AskUser,
+    args=AskUserArgs,
     category=Category.READ_ONLY,
     run=run,
     title=lambda args: f"Ask: {args.question[:TITLE_CHARS]}",

@@ -12,7 +12,7 @@ from pydantic import Field
 from pilotfish.conversation.messages import Category
 from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch, encodable
-from pilotfish.workspace.search.search import Found, Hit, Mode, Query, Search, unsaved_texts
+from pilotfish.workspace.search.search import Hit, Mode, Query, SearchResult, TextSearch, unsaved_texts
 
 TOLD_HITS = 50
 """hits shown while the search still runs"""
@@ -54,7 +54,7 @@ async def run(context: Context, args: Grep) -> Result:
             lines = [f"{relative(Path(hit.path))}:{hit.line}: {hit.text}\n" for hit in shown]
             context.progress(encodable("".join(lines)))
 
-    search = Search(
+    search = TextSearch(
         query=query,
         roots=context.workspace.roots,
         unsaved=await unsaved_texts(context.workspace, places),
@@ -69,7 +69,7 @@ async def run(context: Context, args: Grep) -> Result:
     return Result(text=_text(context, args, search.found))
 
 
-def _text(context: Context, args: Grep, found: Found) -> str:
+def _text(context: Context, args: Grep, found: SearchResult) -> str:
     shown, total = _cut(found.hits, args.limit)
     lines: list[str] = []
     for path, hits in groupby(shown, lambda hit: hit.path):

@@ -11,14 +11,14 @@ from pilotfish.conversation.records import PlanEntry
 from pilotfish.tools.tool import Args, Context, Result, Tool
 
 
-class Step(Args):
+class PlanStep(Args):
     content: str = Field(min_length=1, max_length=500)
     status: Literal["pending", "in_progress", "completed"] = "pending"
     priority: Literal["high", "medium", "low"] = "medium"
 
 
 class UpdatePlan(Args):
-    steps: tuple[Step, ...] = Field(max_length=50, description="all steps; replaces the plan")
+    steps: tuple[PlanStep, ...] = Field(max_length=50, description="all steps; replaces the plan")
 
 
 async def run(context: Context, args: UpdatePlan) -> Result:

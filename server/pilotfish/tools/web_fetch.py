@@ -9,7 +9,7 @@ from pydantic import Field
 from pilotfish.conversation.messages import Category
 from pilotfish.errors import Refused
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool
-from pilotfish.workspace.web.fetch import MAX_BYTES, Elsewhere, Page, fetch
+from pilotfish.workspace.web.fetch import MAX_BYTES, Elsewhere, WebPage, fetch
 from pilotfish.workspace.web.markdown import to_markdown
 
 
@@ -30,7 +30,7 @@ async def run(context: Context, args: WebFetch) -> Result:
     return Result(text="\n".join([head, fenced(text, page.url), *notes]), failed=failed)
 
 
-def _readable(page: Page) -> str:
+def _readable(page: WebPage) -> str:
     if not page.is_html:
         return page.text
     title, text = to_markdown(page.text, page.url)

@@ -54,7 +54,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CodeProblem:
     path: Path
     line: int
     severity: str
@@ -181,7 +181,7 @@ async def find_places(room: Room, question: str, path: Path, line: int, name: st
     return [await _with_text(room, spot) for spot in sorted(spots)]
 
 
-async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_SECONDS / 2) -> list[Problem]:
+async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_SECONDS / 2) -> list[CodeProblem]:
     """What is wrong in a file, or in all; the gravest first. The file's text as it is now is waited for."""
     params: dict[str, Any] = {"timeoutMs": int(seconds * 1000)}
     if path is not None:
@@ -192,12 +192,12 @@ async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_S
     return await _problems(room, params, 2 * seconds)
 
 
-async def known_problems(room: Room, path: Path) -> list[Problem]:
+async def known_problems(room: Room, path: Path) -> list[CodeProblem]:
     """What the editor knows to be wrong in a file at this moment."""
     return await _problems(room, {"uri": path.as_uri()}, 1.0)
 
 
-async def _problems(room: Room, params: Mapping[str, Any], seconds: float) -> list[Problem]:
+async def _problems(room: Room, params: Mapping[str, Any], seconds: float) -> list[CodeProblem]:
     answer = await _ask(room, "diagnostics", params, _Documents, seconds)
     ranked = [
         (item.severity or 1, _path(document.uri), item)
@@ -206,7 +206,7 @@ async def _problems(room: Room, params: Mapping[str, Any], seconds: float) -> li
     ]
     ranked.sort(key=lambda entry: (entry[0], entry[1], entry[2].range.start.line))
     return [
-        Problem(
+        CodeProblem(
             file,
             item.range.start.line + 1,
             SEVERITIES.get(severity, "error"),

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.clock import Clock
-from pilotfish.workspace.language_servers import Problem, Room, find_problems, known_problems
+from pilotfish.workspace.language_servers import CodeProblem, Room, find_problems, known_problems
 
 WAIT = 1.5
 """seconds a language server is given to look at an edit"""
 MAX_TOLD = 5
 
 
-class Aftermath:
+class PostEditDiagnostics:
     """One per workspace: it remembers who speaks."""
 
     def __init__(self, room: Room, clock: Clock) -> None:
@@ -41,7 +41,7 @@ class Aftermath:
         if wait and not found and self._clock.now() - began >= WAIT:
             self._silent.add(path.suffix)
         known = Counter(before)
-        fresh: list[Problem] = []
+        fresh: list[CodeProblem] = []
         for problem in found:
             if known[problem.message]:
                 known[problem.message] -= 1
@@ -49,7 +49,7 @@ class Aftermath:
                 fresh.append(problem)
         return _words(fresh) if fresh else None
 
-    async def _ask(self, path: Path, *, wait: bool) -> Sequence[Problem]:
+    async def _ask(self, path: Path, *, wait: bool) -> Sequence[CodeProblem]:
         if self._nobody:
             return ()
         try:
@@ -63,7 +63,7 @@ class Aftermath:
         return found
 
 
-def _words(problems: Sequence[Problem]) -> str:
+def _words(problems: Sequence[CodeProblem]) -> str:
     told = [
         f"line {problem.line}: {problem.message}" + (f" [{problem.source}]" if problem.source else "")
         for problem in problems[:MAX_TOLD]

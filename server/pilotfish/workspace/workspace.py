@@ -22,15 +22,15 @@ from pilotfish.errors import PilotfishError, StaleEdit, ToolError
 from pilotfish.workspace.clock import Clock
 from pilotfish.workspace.editor import Buffer, Editor
 from pilotfish.workspace.files import disk as disks
-from pilotfish.workspace.files.changes import FileChange, Refusal, Step, Undone, steps
+from pilotfish.workspace.files.changes import FileChange, Refusal, Undone, UndoStep, steps
 from pilotfish.workspace.files.disk import Window
 from pilotfish.workspace.files.drafts import Draft, Edit, Intent, Restore, Rewrite, draft, holds
 from pilotfish.workspace.files.outcomes import Edited, change_of_step, deletion_of, edited_by, renaming_of
-from pilotfish.workspace.files.paths import Place, resolve
-from pilotfish.workspace.files.read_tracker import Known
+from pilotfish.workspace.files.paths import ResolvedPath, resolve
+from pilotfish.workspace.files.read_tracker import ReadTracker
 from pilotfish.workspace.files.view import View, Views
-from pilotfish.workspace.files.writer import Writer, lock, make_draft
-from pilotfish.workspace.post_edit_diagnostics import Aftermath
+from pilotfish.workspace.files.writer import FileWriter, lock, make_draft
+from pilotfish.workspace.post_edit_diagnostics import PostEditDiagnostics
 from pilotfish.workspace.process.processes import Processes
 from pilotfish.workspace.process.sandbox import Sandbox, find_sandbox
 
@@ -56,9 +56,9 @@ class Workspace:
         self._home = (home or Path.home()).resolve()
         clock = clock or Clock()
         self._views = Views(editor, clock)
-        self._writer = Writer(editor, self._views, clock)
-        self._known = Known()
-        self._aftermath = Aftermath(self, clock)
+        self._writer = FileWriter(editor, self._views, clock)
+        self._known = ReadTracker()
+        self._aftermath = PostEditDiagnostics(self, clock)
         self._sandbox = sandbox
         self._unclaimed: list[FileChange] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -73,7 +73,7 @@ class Workspace:
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def resolve(self, text: str) -> Place:
+    def resolve(self, text: str) -> ResolvedPath:
         """Where a path leads. Outside and sensitive places are named as such, not refused: policy judges."""
         return resolve(text, self.roots, self._home)
 
@@ -253,7 +253,7 @@ class Workspace:
                 refusals.append(Refusal(step.path, str(error)))
         return Undone(tuple(done), tuple(refusals))
 
-    async def _try_step(self, step: Step) -> FileChange:
+    async def _try_step(self, step: UndoStep) -> FileChange:
         """What the step would do; refused as the step itself would be."""
         await self._writer.hold(step.path)
         view = await self._views.look(step.path)
@@ -268,7 +268,7 @@ class Workspace:
         in_place = step.path == step.target and step.then is not None
         return change_of_step(step, via=view.source if view and in_place else "disk")
 
-    async def _step(self, step: Step) -> FileChange:
+    async def _step(self, step: UndoStep) -> FileChange:
         async with AsyncExitStack() as stack:
             for path in sorted({step.path, step.target}):
                 await stack.enter_async_context(lock(path))
@@ -289,7 +289,7 @@ class Workspace:
             written = await self._writer.write(step.target, self._drafter(step.target, intent))
             return change_of_step(step, via=written.via)
 
-    def _check_removable(self, step: Step, view: View | None) -> None:
+    def _check_removable(self, step: UndoStep, view: View | None) -> None:
         if not holds(view, step.now):
             raise StaleEdit(f"{step.path} has been changed since" if view else f"{step.path} has been deleted since")
         if view is not None and view.dirty:

@@ -25,7 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import UsageLimits
 
-from pilotfish.engine.model.demo import HOW_TO, DemoModel, Play, Returned, next_step, sample_workspace
+from pilotfish.engine.model.demo import HOW_TO, DemoModel, DemoResult, Play, next_step, sample_workspace
 from pilotfish.engine.model.demo_sample import BUG, FIX
 from pilotfish.tools import bash, read_file, update_file, update_plan
 
@@ -216,7 +216,7 @@ async def test_without_a_stream_it_says_the_same(tmp_path: Path) -> None:
 
 
 RETURNED = st.builds(
-    Returned,
+    DemoResult,
     st.sampled_from([*sorted(EVERY_TOOL), "strange"]),
     st.sampled_from([{}, {"path": "calc.py"}, {"path": "test_calc.py"}]),
     st.sampled_from(["success", "failed", "denied", "interrupted", "retried"]),
@@ -230,7 +230,7 @@ RETURNED = st.builds(
     st.frozensets(st.sampled_from(sorted(EVERY_TOOL))),
 )
 def test_any_turn_has_a_next_step_that_only_calls_what_exists(
-    asked: str, returned: tuple[Returned, ...], tools: frozenset[str]
+    asked: str, returned: tuple[DemoResult, ...], tools: frozenset[str]
 ) -> None:
     step = next_step(Play(asked, returned, tools))
     assert step.text or step.calls

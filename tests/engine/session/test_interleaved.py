@@ -21,11 +21,11 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolRetu
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from tests.support.engine import texts
-from tests.support.faces import ALLOW, DENY, SilentFace
+from tests.support.faces import ALLOW, DENY, SilentFrontend
 
 from pilotfish.config.settings import load
 from pilotfish.conversation.records import Entry, TurnEndRecord, TurnStartRecord
-from pilotfish.engine.engine import Live
+from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Outcome
 from pilotfish.errors import RequestError
 from pilotfish.store.ledger import Ledger
@@ -52,7 +52,7 @@ STEPS = st.lists(
 )
 
 
-class Played(Live):
+class Played(Engine):
     """A process whose model says a few words, and writes a file when it is asked to."""
 
     def model_for(self, name: str) -> Model:
@@ -82,7 +82,7 @@ class Table:
 
     root: Path
     windows: tuple[Played, ...] = ()
-    faces: tuple[SilentFace, ...] = ()
+    faces: tuple[SilentFrontend, ...] = ()
     refused: list[BaseException] = field(default_factory=list[BaseException])
     numbers: Any = field(default_factory=itertools.count)
 
@@ -90,7 +90,7 @@ class Table:
         (self.root / "work").mkdir()
         chosen = load(editor={"model": "demo", "mode": "auto"}).settings
         ledgers = [Ledger.open(self.root / "store") for _ in range(2)]
-        self.faces = tuple(SilentFace(NoEditor()) for _ in ledgers)
+        self.faces = tuple(SilentFrontend(NoEditor()) for _ in ledgers)
         self.windows = tuple(
             Played(chosen, ledger, face, roots=[self.root / "work"], trusted=True)
             for ledger, face in zip(ledgers, self.faces, strict=True)
@@ -132,7 +132,7 @@ class Game:
         elif step.action not in PROMPTS:
             await asyncio.wait((task,))
 
-    async def _do(self, live: Live, action: Action) -> object:
+    async def _do(self, live: Engine, action: Action) -> object:
         session_id, number = self.session_id, next(self.table.numbers)
         questions = live.questions(session_id)
         match action:
@@ -160,7 +160,7 @@ class Game:
                 }
                 return await simple[action](session_id)
 
-    async def _prompt(self, live: Live, action: str, number: int) -> Outcome:
+    async def _prompt(self, live: Engine, action: str, number: int) -> Outcome:
         busy: Any = {"queue": "queue", "steer": "steer"}.get(action, "reject")
         text = f"{action} {number}"
         task = asyncio.ensure_future(live.prompt(self.session_id, texts([text]), None, busy))

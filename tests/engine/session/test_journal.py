@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.engine import rig
-from tests.support.faces import SilentFace
+from tests.support.faces import SilentFrontend
 from tests.support.provider import call, say
 
 from pilotfish.conversation.messages import CallStatus
@@ -21,14 +21,14 @@ from pilotfish.conversation.records import (
     ToolCallRecord,
     UndoRecord,
 )
-from pilotfish.engine.frontend import Told
+from pilotfish.engine.frontend import SessionUpdate
 from pilotfish.engine.session import journal as module
 from pilotfish.engine.session.journal import Journal
 from pilotfish.errors import MovedOn, StorageError
 from pilotfish.workspace.editor import NoEditor
 
 
-class SlowFace(SilentFace):
+class SlowFace(SilentFrontend):
     """A client that keeps up only when it is let."""
 
     def __init__(self) -> None:
@@ -83,12 +83,12 @@ def notice(message: str) -> NoticeRecord:
     return NoticeRecord(turn_id="t", level="info", message=message, timestamp=0)
 
 
-def journal(disk: Disk, face: SilentFace, unsaved: list[StorageError] | None = None) -> Journal:
+def journal(disk: Disk, face: SilentFrontend, unsaved: list[StorageError] | None = None) -> Journal:
     return Journal("s", disk, face, n=0, seq=0, on_unsaved=(unsaved if unsaved is not None else []).append)
 
 
 async def test_records_are_written_before_they_are_shown_and_numbered_without_a_gap() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
+    disk, face = Disk(), SilentFrontend(NoEditor())
     told_with: list[int] = []
     face.on_tell = lambda told: told_with.append(len(disk.entries))
     book = journal(disk, face)
@@ -102,7 +102,7 @@ async def test_records_are_written_before_they_are_shown_and_numbered_without_a_
 
 
 async def test_silent_records_take_no_seq() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
+    disk, face = Disk(), SilentFrontend(NoEditor())
     book = journal(disk, face)
     book.emit(notice("a"))
     book.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
@@ -142,7 +142,7 @@ async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypa
     monkeypatch.setattr(module, "MAX_WAITING_CHARS", 10)
     disk = Disk()
     disk.blocked.clear()
-    book = journal(disk, SilentFace(NoEditor()))
+    book = journal(disk, SilentFrontend(NoEditor()))
     book.emit(notice("being written"))
     await asyncio.sleep(0.01)
     book.emit(chunk("a", "0123456789!"))
@@ -154,7 +154,7 @@ async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypa
 
 
 async def test_what_is_written_is_shown_and_not_durable_yet() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
+    disk, face = Disk(), SilentFrontend(NoEditor())
     book = journal(disk, face)
     book.emit(notice("one"))
     await book.wait_written()
@@ -165,7 +165,7 @@ async def test_what_is_written_is_shown_and_not_durable_yet() -> None:
 
 
 async def test_a_wait_ends_though_more_is_emitted_all_the_time() -> None:
-    book = journal(Disk(), SilentFace(NoEditor()))
+    book = journal(Disk(), SilentFrontend(NoEditor()))
 
     async def chatter() -> None:
         while True:
@@ -219,7 +219,7 @@ async def test_a_client_that_reads_again_gets_what_gathered() -> None:
 
 
 async def test_a_disk_that_fails_is_reported_and_the_client_still_told() -> None:
-    face, unsaved = SilentFace(NoEditor()), list[StorageError]()
+    face, unsaved = SilentFrontend(NoEditor()), list[StorageError]()
     error = StorageError("full", remedy="free some space")
     book = journal(Disk(error), face, unsaved)
     book.emit(notice("a"))
@@ -233,8 +233,8 @@ PIECES = st.lists(st.tuples(st.sampled_from(["a", "b", "!"]), st.text(min_size=1
 @given(PIECES, st.lists(st.booleans(), min_size=30, max_size=30))
 @settings(max_examples=100, deadline=None)
 def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[str, str]], pauses: list[bool]) -> None:
-    async def play() -> list[Told]:
-        disk, face = Disk(), SilentFace(NoEditor())
+    async def play() -> list[SessionUpdate]:
+        disk, face = Disk(), SilentFrontend(NoEditor())
         book = journal(disk, face)
         for (item, text), pause in zip(pieces, pauses, strict=False):
             record: Record = notice(text) if item == "!" else chunk(item, text)
@@ -265,9 +265,9 @@ def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[st
 
 
 async def test_a_frontend_that_fails_does_not_stop_the_journal() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
+    disk, face = Disk(), SilentFrontend(NoEditor())
 
-    def stumble(told: Told) -> None:
+    def stumble(told: SessionUpdate) -> None:
         if told.seq == 1:
             raise AttributeError("a bug in a face")
 
@@ -282,7 +282,7 @@ async def test_a_frontend_that_fails_does_not_stop_the_journal() -> None:
 
 async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
     """No lock kept it out. Its records stand, and ours come behind them."""
-    disk, face, unsaved = Disk(), SilentFace(NoEditor()), list[StorageError]()
+    disk, face, unsaved = Disk(), SilentFrontend(NoEditor()), list[StorageError]()
     ours = journal(disk, face, unsaved)
     ours.emit(notice("first"))
     await ours.wait_written()
@@ -297,7 +297,7 @@ async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
 
 async def test_a_wait_ends_though_nothing_can_be_written() -> None:
     unsaved: list[StorageError] = []
-    book = journal(Disk(StorageError("full", remedy="make room")), SilentFace(NoEditor()), unsaved)
+    book = journal(Disk(StorageError("full", remedy="make room")), SilentFrontend(NoEditor()), unsaved)
     book.emit(notice("a"))
     async with asyncio.timeout(10):
         await asyncio.gather(book.wait_written(), book.wait_written())
@@ -305,7 +305,7 @@ async def test_a_wait_ends_though_nothing_can_be_written() -> None:
 
 
 async def test_a_cancelled_wait_delays_nobody() -> None:
-    face = SilentFace(NoEditor())
+    face = SilentFrontend(NoEditor())
     book = journal(Disk(), face)
     book.emit(notice("a"))
     waiting = asyncio.ensure_future(book.wait_written())
@@ -317,7 +317,7 @@ async def test_a_cancelled_wait_delays_nobody() -> None:
 
 
 async def test_nothing_is_numbered_or_shown_while_the_journal_is_paused() -> None:
-    disk, face = Disk(), SilentFace(NoEditor())
+    disk, face = Disk(), SilentFrontend(NoEditor())
     book = journal(disk, face)
     async with book.paused:
         book.emit(chunk("a", "one"))
@@ -331,7 +331,7 @@ async def test_an_unexpected_error_reaches_those_who_wait_and_the_next_record_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = Disk()
-    book = journal(disk, SilentFace(NoEditor()))
+    book = journal(disk, SilentFrontend(NoEditor()))
 
     def breaks(_: object) -> Sequence[Entry]:
         raise MemoryError

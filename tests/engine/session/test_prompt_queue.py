@@ -9,7 +9,7 @@ import pytest
 
 from pilotfish.conversation.records import StopReason, Usage
 from pilotfish.engine.frontend import Outcome
-from pilotfish.engine.session.prompt_queue import WITHDRAWN, Line, Waiting
+from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt
 from pilotfish.errors import SessionBusy
 
 
@@ -30,9 +30,9 @@ class Played:
 
     def __post_init__(self) -> None:
         self.go_on.set()
-        self.line = Line("line", self.run, self.ended)
+        self.line = PromptQueue("line", self.run, self.ended)
 
-    async def run(self, waiting: Waiting) -> Outcome:
+    async def run(self, waiting: WaitingPrompt) -> Outcome:
         self.ran.append(waiting.prompt_id)
         self.cut.clear()
         ways = [asyncio.ensure_future(event.wait()) for event in (self.end, self.cut)]
@@ -46,8 +46,8 @@ class Played:
     async def ended(self) -> None:
         await self.go_on.wait()
 
-    def submit(self, prompt_id: str) -> Waiting:
-        waiting = Waiting(prompt_id, (), "queue", asyncio.get_running_loop().create_future())
+    def submit(self, prompt_id: str) -> WaitingPrompt:
+        waiting = WaitingPrompt(prompt_id, (), "queue", asyncio.get_running_loop().create_future())
         self.line.submit(waiting)
         return waiting
 
@@ -123,7 +123,7 @@ async def test_words_that_the_turn_has_read_get_its_answer_and_others_a_turn_of_
     first, queued = played.submit("a"), played.submit("q")
     await asyncio.sleep(0)
     read, unread = (
-        Waiting(name, (), "steer", asyncio.get_running_loop().create_future()) for name in ("read", "unread")
+        WaitingPrompt(name, (), "steer", asyncio.get_running_loop().create_future()) for name in ("read", "unread")
     )
     for words in (read, unread):
         played.line.slip_in(words)
@@ -139,7 +139,7 @@ async def test_a_turn_that_cannot_be_run_is_answered_and_the_next_one_runs(monke
     played.end.set()
     run = played.run
 
-    async def fails_once(waiting: Waiting) -> Outcome:
+    async def fails_once(waiting: WaitingPrompt) -> Outcome:
         if waiting.prompt_id == "a":
             raise SessionBusy("another process runs it")
         return await run(waiting)
@@ -164,7 +164,7 @@ async def test_words_that_a_turn_has_read_are_answered_when_it_fails_too():
     played = Played()
     waiting = played.submit("a")
     await asyncio.sleep(0.01)
-    steered = Waiting("b", (), "steer", asyncio.get_running_loop().create_future())
+    steered = WaitingPrompt("b", (), "steer", asyncio.get_running_loop().create_future())
     played.line.slip_in(steered)
     played.line.was_read(steered)
     played.fails = SessionBusy("no")
@@ -188,7 +188,7 @@ async def test_what_comes_into_a_closed_line_is_withdrawn():
     await asyncio.sleep(0.01)
     closing = asyncio.create_task(played.line.aclose(played.cut.set))
     await asyncio.sleep(0)
-    behind, beside = played.submit("b"), Waiting("c", (), "steer", asyncio.get_running_loop().create_future())
+    behind, beside = played.submit("b"), WaitingPrompt("c", (), "steer", asyncio.get_running_loop().create_future())
     played.line.slip_in(beside)
     await asyncio.wait_for(closing, 30)
     late = played.submit("d")

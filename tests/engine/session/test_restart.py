@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.support.engine import Rig, beside, rig
-from tests.support.faces import ALLOW, SilentFace
+from tests.support.faces import ALLOW, SilentFrontend
 from tests.support.provider import Gate, Text, call, calls, say
 from tests.support.provider_script import Call, Reply
 
-from pilotfish.engine.engine import Live, LoadedSession
+from pilotfish.engine.engine import Engine, LoadedSession
 from pilotfish.errors import SessionBusy
 from pilotfish.store.ledger import Lease, Ledger
 from pilotfish.workspace.editor import NoEditor
@@ -25,8 +25,8 @@ async def restarted(turn: Rig, tmp_path: Path) -> AsyncGenerator[Rig]:
     await turn.live.load(turn.session_id)  # what was told is on disk
     copy = tmp_path / "after"
     await asyncio.to_thread(_copy_store, tmp_path / "store", copy)
-    face = SilentFace(NoEditor())
-    live = Live(turn.live.settings, Ledger.open(copy), face, roots=[turn.root], trusted=True)
+    face = SilentFrontend(NoEditor())
+    live = Engine(turn.live.settings, Ledger.open(copy), face, roots=[turn.root], trusted=True)
     for name in ("openai", "anthropic"):
         live.set_secret(name, "test-key")
     try:

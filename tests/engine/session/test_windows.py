@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.engine import Rig, beside, rig, texts
-from tests.support.faces import ALLOW, SilentFace
+from tests.support.faces import ALLOW, SilentFrontend
 from tests.support.provider import Gate, Text, call, say
 from tests.support.provider_script import Reply
 
@@ -111,7 +111,7 @@ async def test_a_look_that_is_cancelled_while_it_mends_is_over_when_all_is_writt
         await running_call(turn)
         async with beside(turn, await crashed(turn, tmp_path)) as other:
             face = other.face
-            assert isinstance(face, SilentFace)
+            assert isinstance(face, SilentFrontend)
             look = asyncio.create_task(other.load(turn.session_id))
             emit = Journal.emit
 

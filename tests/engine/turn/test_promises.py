@@ -14,7 +14,7 @@ from tests.support.provider_script import Pause, Raw, Refusal, Text
 
 from pilotfish.conversation.items import MessageItem
 from pilotfish.conversation.model_history import Item
-from pilotfish.engine.engine import Live
+from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Answer, OptionId, Question
 from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 from pilotfish.engine.turn.recording import Recording
@@ -105,7 +105,7 @@ async def test_an_answer_for_good_holds_though_its_rule_cannot_be_written(
         turn.check_laws()
 
 
-async def _pages(live: Live, session_id: str, limit: int) -> list[Item]:
+async def _pages(live: Engine, session_id: str, limit: int) -> list[Item]:
     items: list[Item] = []
     before: str | None = None
     while True:

@@ -16,12 +16,12 @@ from pilotfish.conversation.history.sanitizer import repair
 from pilotfish.conversation.history.validation import is_sound
 from pilotfish.conversation.messages import CanonicalMessage
 from pilotfish.engine.model.adapter import from_canonical, to_canonical
-from pilotfish.engine.turn.request_history import Sending
+from pilotfish.engine.turn.request_history import RequestHistory
 
 
-def sending() -> Sending:
+def sending() -> RequestHistory:
     """One that cuts early, so that the cut moves often."""
-    return Sending(Settings(tool_history_rounds=2, protect_tokens=20, minimum_saved_tokens=5))
+    return RequestHistory(Settings(tool_history_rounds=2, protect_tokens=20, minimum_saved_tokens=5))
 
 
 def canonical(messages: list[ModelMessage]) -> list[CanonicalMessage]:
@@ -48,7 +48,7 @@ def test_a_conversation_that_grows_or_is_another_one_is_sent_as_if_it_were_new(
 
 def test_what_is_not_touched_is_the_very_object_and_what_was_cut_is_not_cut_again() -> None:
     told = [from_canonical(message) for message in rounds(8)]
-    ours = Sending(Settings(tool_history_rounds=3))
+    ours = RequestHistory(Settings(tool_history_rounds=3))
     first, second = ours.trimmed(told[:15]), ours.trimmed(told)
     assert [after is before for before, after in zip(told, second, strict=True)] == [True, *[False] * 6, *[True] * 10]
     assert [after is before for before, after in zip(first, second, strict=False)] == [True] * 15
@@ -62,7 +62,7 @@ def test_a_message_that_was_translated_is_not_translated_again() -> None:
     assert ours._canonical_of(message) is known
 
 
-def begun(sender: Sending, history: list[CanonicalMessage], provider: str) -> list[CanonicalMessage]:
+def begun(sender: RequestHistory, history: list[CanonicalMessage], provider: str) -> list[CanonicalMessage]:
     return canonical(sender.begin(history, provider, resumed=False))
 
 

@@ -20,7 +20,7 @@ async def test_only_one_turn_is_let_through_in_a_round_of_the_loop(tmp_path: Pat
                 await asyncio.sleep(0)
 
         async def step() -> None:
-            await turn.live.one_by_one()
+            await turn.live.fairness_gate()
             through.append(rounds)
 
         counting = asyncio.create_task(count())

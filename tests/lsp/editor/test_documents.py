@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from pilotfish.lsp.editor.documents import Documents, Place, Text, path_of
+from pilotfish.lsp.editor.documents import Documents, Text, TextPosition, path_of
 
 URI = "file:///w/a.py"
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
@@ -152,4 +152,4 @@ def _place_by_hand(text: str, offset: int, encoding: str) -> tuple[int, int]:
 
 
 def test_place_is_a_plain_value():
-    assert Place(1, 2) == Place(1, 2)
+    assert TextPosition(1, 2) == TextPosition(1, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotfish.policy.shell.analysis import MAX_SHOWN, Touched, addresses, explain, git_folders, mention, quoted, study
-from pilotfish.policy.shell.parser import Line, parse
+from pilotfish.policy.shell.parser import CommandLine, parse
 
 
 def touched(text: str) -> list[tuple[str, str]]:
@@ -91,5 +91,5 @@ def test_web_addresses_and_git_folders() -> None:
 @pytest.mark.parametrize("words", [("a",), ("a b", "'", "$x", "", "é", "*", "-n", "a\nb", "\\")])
 def test_quoted_words_mean_exactly_themselves(words: tuple[str, ...]) -> None:
     line = parse(quoted(words))
-    assert isinstance(line, Line)
+    assert isinstance(line, CommandLine)
     assert [command.words for command in line.commands] == [words]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.bash import BASH, words_run
 from tests.support.policy import corpus
 
-from pilotfish.policy.shell.parser import MAX_LENGTH, Line, Redirect, Simple, Unreadable, parse
+from pilotfish.policy.shell.parser import MAX_LENGTH, CommandLine, Redirect, Simple, Unreadable, parse
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 
@@ -22,7 +22,7 @@ needs_bash = pytest.mark.skipif(BASH is None, reason="no bash here")
 
 
 def check(text: str, *commands: Simple) -> None:
-    assert parse(text) == Line(commands)
+    assert parse(text) == CommandLine(commands)
 
 
 def refuse(text: str, reason: str) -> None:
@@ -118,7 +118,7 @@ SOUP = (
 @settings(max_examples=3000 if LONG else 400, deadline=None)
 def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
     match parse(text):
-        case Line(commands):
+        case CommandLine(commands):
             assert commands
             assert all(command.words for command in commands)
         case Unreadable(reason):
@@ -152,11 +152,11 @@ def _soup(dice: random.Random) -> str:
 
 
 def _compare(texts: Sequence[str], tmp_path: Path, *, at_least: int) -> None:
-    lines: dict[str, Line] = {}
+    lines: dict[str, CommandLine] = {}
     for text in texts:
         line = parse(text)
         # A path as a command name would really run.
-        if isinstance(line, Line) and not any("/" in command.words[0] for command in line.commands):
+        if isinstance(line, CommandLine) and not any("/" in command.words[0] for command in line.commands):
             lines[text] = line
     texts = list(lines)
     assert len(texts) >= at_least

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pilotfish.workspace.files.changes import FileChange, Refusal, Step, steps
+from pilotfish.workspace.files.changes import FileChange, Refusal, UndoStep, steps
 
 A, B, C = Path("/w/a"), Path("/w/b"), Path("/w/c")
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
@@ -31,20 +31,20 @@ def change(path: Path, before: str | None, after: str | None, old: Path | None =
 
 def test_an_edit_goes_back_and_forth() -> None:
     changes = [change(A, "1", "2")]
-    assert steps(changes, "undo") == ((Step(A, b"2", A, b"1"),), ())
-    assert steps(changes, "redo") == ((Step(A, b"1", A, b"2"),), ())
+    assert steps(changes, "undo") == ((UndoStep(A, b"2", A, b"1"),), ())
+    assert steps(changes, "redo") == ((UndoStep(A, b"1", A, b"2"),), ())
 
 
 def test_several_edits_of_a_file_are_one_step() -> None:
     assert steps([change(A, "1", "2"), change(B, "x", "y"), change(A, "2", "3")], "undo") == (
-        (Step(B, b"y", B, b"x"), Step(A, b"3", A, b"1")),
+        (UndoStep(B, b"y", B, b"x"), UndoStep(A, b"3", A, b"1")),
         (),
     )
 
 
 def test_a_file_that_came_is_removed_and_one_that_went_comes_back() -> None:
     assert steps([change(A, None, "1"), change(B, "2", None)], "undo") == (
-        (Step(B, None, B, b"2"), Step(A, b"1", A, None)),
+        (UndoStep(B, None, B, b"2"), UndoStep(A, b"1", A, None)),
         (),
     )
 
@@ -55,14 +55,14 @@ def test_a_file_that_came_and_went_is_nothing_to_do() -> None:
 
 def test_renames_are_followed() -> None:
     changes = [change(A, "1", "2"), change(B, "2", "2", old=A), change(B, "2", "3")]
-    assert steps(changes, "undo") == ((Step(B, b"3", A, b"1"),), ())
-    assert steps(changes, "redo") == ((Step(A, b"1", B, b"3"),), ())
+    assert steps(changes, "undo") == ((UndoStep(B, b"3", A, b"1"),), ())
+    assert steps(changes, "redo") == ((UndoStep(A, b"1", B, b"3"),), ())
 
 
 def test_a_path_is_free_before_another_file_returns_to_it() -> None:
     changes = [change(B, "1", "1", old=A), change(A, None, "new")]
-    assert steps(changes, "undo")[0] == (Step(A, b"new", A, None), Step(B, b"1", A, b"1"))
-    assert steps(changes, "redo")[0] == (Step(A, b"1", B, b"1"), Step(A, None, A, b"new"))
+    assert steps(changes, "undo")[0] == (UndoStep(A, b"new", A, None), UndoStep(B, b"1", A, b"1"))
+    assert steps(changes, "redo")[0] == (UndoStep(A, b"1", B, b"1"), UndoStep(A, None, A, b"new"))
 
 
 def test_what_others_changed_between_two_edits_is_kept() -> None:
@@ -71,8 +71,8 @@ def test_what_others_changed_between_two_edits_is_kept() -> None:
     second = typed.replace("line 9\n", "agent\n")
     changes = [change(A, LINES, first), change(A, typed, second)]
     kept = LINES.replace("line 5\n", "user\n").encode()
-    assert steps(changes, "undo") == ((Step(A, second.encode(), A, kept),), ())
-    assert steps(changes, "redo") == ((Step(A, kept, A, second.encode()),), ())
+    assert steps(changes, "undo") == ((UndoStep(A, second.encode(), A, kept),), ())
+    assert steps(changes, "redo") == ((UndoStep(A, kept, A, second.encode()),), ())
 
 
 def test_what_others_changed_in_the_same_lines_is_refused() -> None:
@@ -98,4 +98,4 @@ def test_the_form_of_the_file_is_kept_when_others_changed_it_too() -> None:
         ),
         FileChange(path=A, change="edited", before=typed, after=second, added=0, removed=0, via="disk"),
     ]
-    assert steps(changes, "undo")[0] == (Step(A, second, A, b"a\r\nb\r\nc\r\nd\r\nE\r\n"),)
+    assert steps(changes, "undo")[0] == (UndoStep(A, second, A, b"a\r\nb\r\nc\r\nd\r\nE\r\n"),)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pilotfish.errors import Refused
-from pilotfish.workspace.files.paths import Place, resolve
+from pilotfish.workspace.files.paths import ResolvedPath, resolve
 
 
 @pytest.fixture
@@ -23,20 +23,22 @@ def home(roots: list[Path]) -> Path:
 
 
 def test_a_relative_path_is_in_the_root(roots: list[Path], home: Path) -> None:
-    assert resolve("src/x.py", roots[:1], home) == Place(roots[0] / "src/x.py", True, roots[0], None)
+    assert resolve("src/x.py", roots[:1], home) == ResolvedPath(roots[0] / "src/x.py", True, roots[0], None)
 
 
 def test_dots_are_followed_before_it_is_judged(roots: list[Path], home: Path) -> None:
-    assert resolve("a/../../elsewhere/x", roots[:1], home) == Place(roots[0].parent / "elsewhere/x", False, None, None)
+    assert resolve("a/../../elsewhere/x", roots[:1], home) == ResolvedPath(
+        roots[0].parent / "elsewhere/x", False, None, None
+    )
     assert resolve("../app/./x", roots[:1], home).inside
 
 
 def test_a_link_is_judged_by_where_it_leads(roots: list[Path], home: Path) -> None:
     outside = roots[0].parent / "elsewhere"
     (roots[0] / "link").symlink_to(outside)
-    assert resolve("link/x", roots, home) == Place(outside / "x", False, None, None)
+    assert resolve("link/x", roots, home) == ResolvedPath(outside / "x", False, None, None)
     (outside / "back").symlink_to(roots[0])
-    assert resolve(str(outside / "back/y"), roots, home) == Place(roots[0] / "y", True, roots[0], None)
+    assert resolve(str(outside / "back/y"), roots, home) == ResolvedPath(roots[0] / "y", True, roots[0], None)
 
 
 def test_a_link_loop_leads_nowhere_and_does_not_hang(roots: list[Path], home: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_link_is_as_sensitive_as_its_name_and_its_goal(roots: list[Path], home
 
 def test_a_root_may_itself_be_a_sensitive_place(roots: list[Path], home: Path) -> None:
     place = resolve("~/.bashrc", roots, home)
-    assert place == Place(home / ".bashrc", False, None, "shell start-up file")
+    assert place == ResolvedPath(home / ".bashrc", False, None, "shell start-up file")
 
 
 def test_a_file_is_found_in_whichever_root_has_it(roots: list[Path], home: Path) -> None:
@@ -65,7 +67,7 @@ def test_a_file_is_found_in_whichever_root_has_it(roots: list[Path], home: Path)
 
 
 def test_a_root_can_be_named(roots: list[Path], home: Path) -> None:
-    assert resolve("lib/new.txt", roots, home) == Place(roots[1] / "new.txt", True, roots[1], None)
+    assert resolve("lib/new.txt", roots, home) == ResolvedPath(roots[1] / "new.txt", True, roots[1], None)
     (roots[0] / "lib").mkdir()
     (roots[0] / "lib/new.txt").touch()
     assert resolve("lib/new.txt", roots, home).path == roots[0] / "lib/new.txt"

@@ -7,7 +7,7 @@ from tests.support.clock import FakeClock
 from tests.support.editor import FakeEditor
 
 from pilotfish.workspace.files import read_tracker as known_module
-from pilotfish.workspace.files.read_tracker import Known
+from pilotfish.workspace.files.read_tracker import ReadTracker
 from pilotfish.workspace.files.view import View, Views
 
 
@@ -17,7 +17,7 @@ class Scene:
         self.path.write_text("one\ntwo\n")
         self.editor = FakeEditor()
         self.views = Views(self.editor, FakeClock())
-        self.known = Known()
+        self.known = ReadTracker()
 
     async def learn(self, lines: range | None = None) -> View:
         view = await self.views.look(self.path)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pilotfish.workspace.files.sensitive import Mark, mark_of
+from pilotfish.workspace.files.sensitive import Sensitivity, mark_of
 
 HOME = Path("/home/someone")
 
 
-def mark(path: str) -> Mark | None:
+def mark(path: str) -> Sensitivity | None:
     return mark_of([Path(path)], HOME)
 
 
@@ -36,7 +36,7 @@ def mark(path: str) -> Mark | None:
     ],
 )
 def test_files_with_secrets_are_marked_as_such(path: str, why: str) -> None:
-    assert mark(path) == Mark(why, secret=True)
+    assert mark(path) == Sensitivity(why, secret=True)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_files_with_secrets_are_marked_as_such(path: str, why: str) -> None:
     ],
 )
 def test_files_that_do_something_when_changed_are_marked_as_such(path: str, why: str) -> None:
-    assert mark(path) == Mark(why, secret=False)
+    assert mark(path) == Sensitivity(why, secret=False)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_names_that_a_forgiving_file_system_takes_for_sensitive_ones_are_marked(
 
 
 def test_the_gravest_of_several_names_counts() -> None:
-    assert mark_of([Path("/w/AGENTS.md"), Path("/w/.env")], HOME) == Mark(
+    assert mark_of([Path("/w/AGENTS.md"), Path("/w/.env")], HOME) == Sensitivity(
         "environment file, often with secrets", secret=True
     )
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.tools import plant_empty
 
 from pilotfish.workspace.search import file_index as module
-from pilotfish.workspace.search.file_index import Index
+from pilotfish.workspace.search.file_index import FileIndex
 from pilotfish.workspace.search.fuzzy_paths import Names
 
 
@@ -27,25 +27,25 @@ def settle(root: Path) -> None:
 
 
 @pytest.fixture
-async def index(tmp_path: Path) -> AsyncGenerator[Index]:
-    made = Index([tmp_path])
+async def index(tmp_path: Path) -> AsyncGenerator[FileIndex]:
+    made = FileIndex([tmp_path])
     yield made
     await made.aclose()
 
 
-async def names(index: Index, query: str = "", limit: int = 50) -> list[str]:
+async def names(index: FileIndex, query: str = "", limit: int = 50) -> list[str]:
     await index.refresh()
     return [mention.name for mention in await index.search(query, limit)]
 
 
-async def test_files_and_folders_are_found_and_ignored_ones_are_not(index: Index, tmp_path: Path) -> None:
+async def test_files_and_folders_are_found_and_ignored_ones_are_not(index: FileIndex, tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("build/\n")
     plant(tmp_path, "src/app.py", "build/app.py", "node/app.js")
     assert await names(index, "app") == ["src/app.py", "node/app.js"]
     assert await names(index, "src") == ["src/", "src/app.py"]
 
 
-async def test_open_files_come_first(index: Index, tmp_path: Path) -> None:
+async def test_open_files_come_first(index: FileIndex, tmp_path: Path) -> None:
     plant(tmp_path, "a/model.py", "b/model.py")
     await index.refresh()
     found = await index.search("model", open_files={tmp_path / "b/model.py"})
@@ -56,7 +56,7 @@ async def test_open_files_come_first(index: Index, tmp_path: Path) -> None:
 
 async def test_roots_are_told_apart_by_their_names(tmp_path: Path) -> None:
     plant(tmp_path, "one/x.py", "two/x.py")
-    index = Index([tmp_path / "one", tmp_path / "two"])
+    index = FileIndex([tmp_path / "one", tmp_path / "two"])
     found = await index.search("x.py")
     assert [(mention.name, mention.path) for mention in found] == [
         ("one/x.py", tmp_path / "one/x.py"),
@@ -66,7 +66,7 @@ async def test_roots_are_told_apart_by_their_names(tmp_path: Path) -> None:
 
 
 async def test_a_new_a_deleted_and_a_moved_file_are_noticed(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: FileIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(tmp_path, "a/one.py", "a/two.py", "b/three.py")
     assert await names(index, ".py") == ["a/one.py", "a/two.py", "b/three.py"]
@@ -78,7 +78,7 @@ async def test_a_new_a_deleted_and_a_moved_file_are_noticed(
     assert await names(index, ".py") == ["b/3.py", "a/one.py", "c/d/new.py"]
 
 
-async def test_a_deleted_folder_is_noticed(index: Index, tmp_path: Path) -> None:
+async def test_a_deleted_folder_is_noticed(index: FileIndex, tmp_path: Path) -> None:
     plant(tmp_path, "a/b/one.py", "two.py")
     assert await names(index, ".py") == ["two.py", "a/b/one.py"]
     (tmp_path / "a/b/one.py").unlink()
@@ -88,7 +88,7 @@ async def test_a_deleted_folder_is_noticed(index: Index, tmp_path: Path) -> None
     assert await names(index, "a/b") == []
 
 
-async def test_new_ignored_files_and_folders_stay_out(index: Index, tmp_path: Path) -> None:
+async def test_new_ignored_files_and_folders_stay_out(index: FileIndex, tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.log\ndist/\n")
     plant(tmp_path, "keep.py")
     assert await names(index) == [".gitignore", "keep.py"]
@@ -96,7 +96,7 @@ async def test_new_ignored_files_and_folders_stay_out(index: Index, tmp_path: Pa
     assert await names(index) == [".gitignore", "keep.py", "new/", "new/z.py"]
 
 
-async def test_changed_rules_change_the_list(index: Index, tmp_path: Path) -> None:
+async def test_changed_rules_change_the_list(index: FileIndex, tmp_path: Path) -> None:
     plant(tmp_path, "a.py", "b.py")
     (tmp_path / ".gitignore").write_text("nothing\n")
     assert await names(index, ".py") == ["a.py", "b.py"]
@@ -107,7 +107,7 @@ async def test_changed_rules_change_the_list(index: Index, tmp_path: Path) -> No
 
 
 async def test_a_file_made_within_the_same_tick_is_not_missed(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: FileIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "pilotfish.workspace.search.file_index.SETTLED", 3_600_000_000_000
@@ -120,26 +120,26 @@ async def test_a_file_made_within_the_same_tick_is_not_missed(
     assert await names(index) == ["a", "b"]
 
 
-async def test_a_file_that_was_just_made_is_found_by_its_name(index: Index, tmp_path: Path) -> None:
+async def test_a_file_that_was_just_made_is_found_by_its_name(index: FileIndex, tmp_path: Path) -> None:
     plant(tmp_path, "src/app.py")
     assert await names(index, "app") == ["src/app.py"]
     (tmp_path / "src" / "brand_new.py").write_text("")
     assert [mention.name for mention in await index.search("brand")] == ["src/brand_new.py"]
 
 
-async def test_a_name_that_is_no_text_is_spelled_out(index: Index, tmp_path: Path) -> None:
+async def test_a_name_that_is_no_text_is_spelled_out(index: FileIndex, tmp_path: Path) -> None:
     plant(tmp_path, os.fsdecode(b"caf\xe9"))
     assert await names(index, "caf") == ["caf\\udce9"]
 
 
 async def test_a_vanished_root_is_empty(tmp_path: Path) -> None:
-    index = Index([tmp_path / "gone"])
+    index = FileIndex([tmp_path / "gone"])
     assert await index.search("x") == []
     await index.aclose()
 
 
 async def test_a_search_does_not_wait_for_a_refresh(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: FileIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(tmp_path, "a.py")
     assert await names(index, ".py") == ["a.py"]
@@ -204,7 +204,7 @@ def test_in_a_long_list_the_better_kinds_of_match_survive() -> None:
 
 
 async def test_closing_ends_the_search_that_still_runs(tmp_path: Path) -> None:
-    index = Index([tmp_path])
+    index = FileIndex([tmp_path])
     searching = asyncio.ensure_future(index.search("x"))
     await asyncio.sleep(0)
     await index.aclose()

@@ -14,20 +14,20 @@ from tests.support.tools import plant
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.search import ripgrep, search
-from pilotfish.workspace.search.search import Found, Hit, Query, Search
+from pilotfish.workspace.search.search import Hit, Query, SearchResult, TextSearch
 
 NOTHING: Mapping[Path, str] = {}
 
 
 async def find(
     root: Path, pattern: str, *, unsaved: Mapping[Path, str] = NOTHING, places: Sequence[Path] = (), **more: Any
-) -> Found:
+) -> SearchResult:
     query = Query(pattern=pattern, **more)
-    made = Search(query=query, roots=(root,), unsaved=unsaved, tell=lambda _: None, home=Path("/home/nobody"))
+    made = TextSearch(query=query, roots=(root,), unsaved=unsaved, tell=lambda _: None, home=Path("/home/nobody"))
     return await made.over(places or (root,))
 
 
-def lines(found: Found, root: Path) -> list[tuple[str, int, str]]:
+def lines(found: SearchResult, root: Path) -> list[tuple[str, int, str]]:
     return [(os.path.relpath(hit.path, root), hit.line, hit.text) for hit in found.hits]
 
 
@@ -180,7 +180,7 @@ async def test_a_flood_of_hits_is_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(search, "GATHER", 10)
     plant(tmp_path, {f"{number}.txt": "fish\n" * 100 for number in range(200)})
     told: list[Hit] = []
-    made = Search(query=Query(pattern="fish"), roots=(tmp_path,), unsaved={}, tell=told.extend)
+    made = TextSearch(query=Query(pattern="fish"), roots=(tmp_path,), unsaved={}, tell=told.extend)
     found = await made.over((tmp_path,))
     assert found.more
     assert len(told) == len(found.hits) < 20_000

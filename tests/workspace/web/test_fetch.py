@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pilotfish.errors import Refused, ToolError
-from pilotfish.workspace.web.fetch import Elsewhere, Page, fetch, is_public
+from pilotfish.workspace.web.fetch import Elsewhere, WebPage, fetch, is_public
 
 Reply = Callable[[str], bytes | None]
 
@@ -48,10 +48,10 @@ def response(body: bytes, content_type: str = "text/html", status: str = "200 OK
     return head.encode() + b"Connection: close\r\n\r\n" + body
 
 
-async def page(reply: bytes, path: str = "/") -> Page:
+async def page(reply: bytes, path: str = "/") -> WebPage:
     async with site(lambda _: reply) as address:
         got = await fetch(address + path, local_network=True)
-    assert isinstance(got, Page)
+    assert isinstance(got, WebPage)
     return got
 
 
@@ -150,7 +150,7 @@ async def test_a_redirect_on_the_site_is_followed() -> None:
 
     async with site(reply) as address:
         got = await fetch(f"{address}/old", local_network=True)
-    assert isinstance(got, Page)
+    assert isinstance(got, WebPage)
     assert (got.text, got.url) == ("/new", f"{address}/new")
 
 

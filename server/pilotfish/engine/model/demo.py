@@ -50,7 +50,7 @@ its key with the command *Pilotfish: Set Key of a Provider* or in the environmen
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     """What the model says in one response. Calls of tools that do not exist here are left out before."""
 
     text: str = ""
@@ -59,7 +59,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class DemoResult:
     """One of the model's calls in this turn, as it ended."""
 
     tool: str
@@ -73,10 +73,10 @@ class Play:
     """The turn so far: what the user asked, what was called, which tools there are."""
 
     asked: str
-    returned: tuple[Returned, ...] = ()
+    returned: tuple[DemoResult, ...] = ()
     tools: frozenset[str] = field(default_factory=frozenset[str])
 
-    def last(self, tool: str, path: str | None = None) -> Returned | None:
+    def last(self, tool: str, path: str | None = None) -> DemoResult | None:
         found = [each for each in self.returned if each.tool == tool and path in (None, each.args.get("path"))]
         return found[-1] if found else None
 
@@ -121,14 +121,14 @@ class DemoModel(FunctionModel):
                 await asyncio.sleep(self._pace / 3)
 
 
-def next_step(play: Play) -> Step:
+def next_step(play: Play) -> DemoStep:
     """What comes next, for any turn whatever."""
     if not play.returned and not _PLAY.search(play.asked):
-        return Step(_free_text(play))
+        return DemoStep(_free_text(play))
     if "read_file" not in play.tools:
-        return Step(f"I cannot read files here, so I cannot show my play. {HOW_TO}")
+        return DemoStep(f"I cannot read files here, so I cannot show my play. {HOW_TO}")
     step = _look(play) or _edit(play) or _check(play) or _tell(play)
-    return Step(step.text, step.thought, tuple(call for call in step.calls if call[0] in play.tools))
+    return DemoStep(step.text, step.thought, tuple(call for call in step.calls if call[0] in play.tools))
 
 
 def _free_text(play: Play) -> str:
@@ -140,11 +140,11 @@ def _free_text(play: Play) -> str:
     )
 
 
-def _look(play: Play) -> Step | None:
+def _look(play: Play) -> DemoStep | None:
     """Read the code and its test, side by side."""
     if play.last("read_file", "calc.py") is not None:
         return None
-    return Step(
+    return DemoStep(
         "I'll look at the code and its test first.",
         "The user wants the failing test to pass. I should see what the test expects and what the code does before"
         " I change anything; reading needs no permission.",
@@ -156,20 +156,20 @@ def _look(play: Play) -> Step | None:
     )
 
 
-def _edit(play: Play) -> Step | None:
+def _edit(play: Play) -> DemoStep | None:
     """Mend the one line, which asks the user."""
     read, edited = play.last("read_file", "calc.py"), play.last("update_file")
     if read is None or read.outcome != "success":
         why = read.text if read is not None else "it is not there"
-        return Step(
+        return DemoStep(
             f"I could not read `calc.py`: {_short(why)}\n\nMy script knows one project only, the sample workspace. Run"
             f" `pilotfish demo` to get it, and ask me there.\n\n{HOW_TO}"
         )
     if edited is not None or BUG not in read.text:
         return None
     if "update_file" not in play.tools:
-        return Step(f"I see the bug, but I cannot edit files here. This is the change I would make:\n\n{_diff()}")
-    return Step(
+        return DemoStep(f"I see the bug, but I cannot edit files here. This is the change I would make:\n\n{_diff()}")
+    return DemoStep(
         "Found it: `mean` divides by one less than the number of values, so `mean([2, 4, 6])` gives 6 instead of 4. "
         "I'll mend that line. You'll be asked first, and you can change the edit before you allow it.",
         "`mean` divides by len(values) - 1. That is the sample variance's denominator, not the mean's. The test expects"
@@ -178,39 +178,41 @@ def _edit(play: Play) -> Step | None:
     )
 
 
-def _check(play: Play) -> Step | None:
+def _check(play: Play) -> DemoStep | None:
     """Run the test, which asks too; or hear why there is nothing to run."""
     edited, ran = play.last("update_file"), play.last("bash")
     if edited is not None and edited.outcome == "denied":
-        return Step(
+        return DemoStep(
             f"I leave the file as it is{_reason(edited)}. This is the change I had in mind:\n\n{_diff()}"
             "\n\nYou can make it yourself, ask again and amend the edit in the question, or tell me what you would"
             " rather have. A real model would take your words into account; I only have this script."
         )
     if edited is not None and edited.outcome != "success":
-        return Step(f"The edit did not work: {_short(edited.text)}\n\nThis is what I tried:\n\n{_diff()}")
+        return DemoStep(f"The edit did not work: {_short(edited.text)}\n\nThis is what I tried:\n\n{_diff()}")
     if ran is not None:
         return None
     if "bash" not in play.tools:
-        return Step(f"The line is mended. I cannot run commands here; `{COMMAND}` will show whether the tests pass.")
+        return DemoStep(
+            f"The line is mended. I cannot run commands here; `{COMMAND}` will show whether the tests pass."
+        )
     begin = "Now the tests." if edited is not None else "The line is right already. I'll run the tests to be sure."
-    return Step(begin, "", (("update_plan", {"steps": _plan(2)}), ("bash", {"command": COMMAND})))
+    return DemoStep(begin, "", (("update_plan", {"steps": _plan(2)}), ("bash", {"command": COMMAND})))
 
 
-def _tell(play: Play) -> Step:
+def _tell(play: Play) -> DemoStep:
     """How it ended."""
     ran = play.last("bash")
     assert ran is not None, "told last"  # noqa: S101  # a broken script is a bug
     if ran.outcome == "denied":
-        return Step(
+        return DemoStep(
             f"I did not run the tests{_reason(ran)}. So the fix is in place but not checked: run `{COMMAND}`"
             " yourself to see it pass. Undo takes the edit back."
         )
     if ran.outcome != "success" or _FAILED.search(ran.text):
-        return Step(f"The tests do not pass yet:\n\n```\n{_short(ran.text, 600)}\n```\n\nUndo takes the edit back.")
+        return DemoStep(f"The tests do not pass yet:\n\n```\n{_short(ran.text, 600)}\n```\n\nUndo takes the edit back.")
     if sum(each.tool == "update_plan" for each in play.returned) < 3 and "update_plan" in play.tools:
-        return Step(calls=(("update_plan", {"steps": _plan(3)}),))
-    return Step(
+        return DemoStep(calls=(("update_plan", {"steps": _plan(3)}),))
+    return DemoStep(
         "Done. `mean` now divides by the number of values, and both tests pass.\n\n"
         "That was a whole turn: thinking, reading two files at once, an edit and a command that you were asked about,"
         f" and a plan. *Undo* puts the file back as it was.\n\n{HOW_TO}"
@@ -236,7 +238,7 @@ def play_of(messages: Sequence[ModelMessage], info: AgentInfo) -> Play:
         if isinstance(part, ToolCallPart)
     }
     returned = [
-        Returned(call.tool_name, call.args_as_dict(), part.outcome, part.model_response_str(wrap_if_error=False))
+        DemoResult(call.tool_name, call.args_as_dict(), part.outcome, part.model_response_str(wrap_if_error=False))
         for message in turn
         if isinstance(message, ModelRequest)
         for part in message.parts
@@ -278,7 +280,7 @@ def _diff() -> str:
     return f"```diff\n-{BUG}\n+{FIX}\n```"
 
 
-def _reason(returned: Returned) -> str:
+def _reason(returned: DemoResult) -> str:
     said = _short(returned.text)
     return f"; the answer was “{said}”" if said else ", as you wish"
 

@@ -18,27 +18,27 @@ THE_ONE = ""  # the name for what a server says of the one model it runs
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ModelInfo:
     """What was said of a model; None: nobody says."""
 
     context_window: int | None = None
     images: bool | None = None
 
-    def or_else(self, other: Told) -> Told:
+    def or_else(self, other: ModelInfo) -> ModelInfo:
         """This, and what it leaves open from the other."""
         window = self.context_window if self.context_window is not None else other.context_window
-        return Told(window, self.images if self.images is not None else other.images)
+        return ModelInfo(window, self.images if self.images is not None else other.images)
 
 
-NOTHING = Told()
+NOTHING = ModelInfo()
 
 
-def told_in(entry: Mapping[str, Any]) -> Told:
+def told_in(entry: Mapping[str, Any]) -> ModelInfo:
     """What an entry of `/v1/models` says: vLLM, llama.cpp and OpenRouter each have fields of their own."""
     meta, architecture = _inner(entry, "meta"), _inner(entry, "architecture")
     windows = (entry.get("max_model_len"), entry.get("context_length"), meta.get("n_ctx"), meta.get("n_ctx_train"))
     takes = architecture.get("input_modalities")
-    return Told(
+    return ModelInfo(
         next((window for window in windows if isinstance(window, int) and window > 0), None),
         "image" in takes if isinstance(takes, list) else None,
     )
@@ -46,7 +46,7 @@ def told_in(entry: Mapping[str, Any]) -> Told:
 
 async def told_beside(
     client: httpx2.AsyncClient, server: LocalServer, address: str, names: Sequence[str]
-) -> Mapping[str, Told]:
+) -> Mapping[str, ModelInfo]:
     """What a server of this machine says of these models beside its list; an old one, or another, says nothing."""
     root = address.rstrip("/").removesuffix("/v1")
     try:
@@ -66,26 +66,26 @@ async def told_beside(
         return {}
 
 
-def _lm_studio(entry: Mapping[str, Any]) -> Told:
+def _lm_studio(entry: Mapping[str, Any]) -> ModelInfo:
     window = entry.get("loaded_context_length") or entry.get("max_context_length")
     kind = entry.get("type")
-    return Told(int(window) if window else None, kind == "vlm" if kind in ("vlm", "llm") else None)
+    return ModelInfo(int(window) if window else None, kind == "vlm" if kind in ("vlm", "llm") else None)
 
 
-def _llama_cpp(props: Mapping[str, Any]) -> Told:
+def _llama_cpp(props: Mapping[str, Any]) -> ModelInfo:
     window = _inner(props, "default_generation_settings").get("n_ctx")
     sees = _inner(props, "modalities").get("vision")
-    return Told(int(window) if window else None, sees if isinstance(sees, bool) else None)
+    return ModelInfo(int(window) if window else None, sees if isinstance(sees, bool) else None)
 
 
-async def _ollama(client: httpx2.AsyncClient, root: str, name: str) -> Told:
+async def _ollama(client: httpx2.AsyncClient, root: str, name: str) -> ModelInfo:
     """Not the window: what is loaded, and not what the model could, is its window there."""
     try:
         able = cast("dict[str, Any]", (await client.post(f"{root}/api/show", json={"model": name})).json())
     except (httpx2.HTTPError, ValueError):
         return NOTHING
     abilities = able.get("capabilities")
-    return Told(images="vision" in abilities if isinstance(abilities, list) else None)
+    return ModelInfo(images="vision" in abilities if isinstance(abilities, list) else None)
 
 
 def _inner(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:

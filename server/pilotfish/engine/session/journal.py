@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from pilotfish.conversation.records import SILENT_TYPES, ChunkRecord, Entry, Record
-from pilotfish.engine.frontend import Face, Told
+from pilotfish.engine.frontend import Frontend, SessionUpdate
 from pilotfish.errors import MovedOn, StorageError
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Journal:
         self,
         session_id: str,
         ledger: RecordStore,
-        face: Face,
+        face: Frontend,
         *,
         n: int,
         seq: int,
@@ -193,7 +193,7 @@ class Journal:
         for entry in entries:
             if entry.seq is not None:
                 try:
-                    self._face.tell(Told(self._session_id, entry.record.turn_id, entry.seq, entry.record))
+                    self._face.notify(SessionUpdate(self._session_id, entry.record.turn_id, entry.seq, entry.record))
                 except Exception:
                     log.exception("a frontend failed on a %s record", entry.record.type)
 

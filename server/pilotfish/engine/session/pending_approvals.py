@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pilotfish.engine.frontend import Answer, Face, Option, OptionId, Question
+from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question
 from pilotfish.errors import StorageError
 from pilotfish.policy.judge import CallFacts, Rule, describe, narrowest_rule, refusing_rule
 
@@ -25,10 +25,10 @@ class _Waiting:
     answer: asyncio.Future[Answer | None]
 
 
-class Questions:
+class PendingApprovals:
     """All open ones, of every session."""
 
-    def __init__(self, face: Face, add_rule: Callable[[Rule, str | None], None]) -> None:
+    def __init__(self, face: Frontend, add_rule: Callable[[Rule, str | None], None]) -> None:
         self._face = face
         self._add_rule = add_rule
         self._open: dict[str, _Waiting] = {}

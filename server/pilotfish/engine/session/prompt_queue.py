@@ -25,7 +25,7 @@ WITHDRAWN = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class WaitingPrompt:
     """A prompt, and the answer it will get."""
 
     prompt_id: str
@@ -38,17 +38,17 @@ class Waiting:
     """not a prompt: the turn that a crash interrupted while its question waited"""
 
 
-class Line:
+class PromptQueue:
     """`run` is one turn; `ended` comes after its answer, before the next."""
 
     def __init__(
         self,
         name: str,
-        run: Callable[[Waiting], Awaitable[Outcome]],
+        run: Callable[[WaitingPrompt], Awaitable[Outcome]],
         ended: Callable[[], Awaitable[None]],
     ) -> None:
-        self.waiting: list[Waiting] = []
-        self.current: Waiting | None = None
+        self.waiting: list[WaitingPrompt] = []
+        self.current: WaitingPrompt | None = None
         """whose turn it is"""
         self.stopping = False
         """the current turn is to stop, even before it has begun"""
@@ -58,7 +58,7 @@ class Line:
         self._driver: asyncio.Task[None] | None = None
         self._taken = asyncio.Event()
         """set while a turn is current, and once the driver is gone"""
-        self._read: list[Waiting] = []
+        self._read: list[WaitingPrompt] = []
         self._paused = False
         self._closed = False
 
@@ -66,12 +66,12 @@ class Line:
     def busy(self) -> bool:
         return self.current is not None or (bool(self.waiting) and not self._paused)
 
-    def submit(self, waiting: Waiting) -> None:
+    def submit(self, waiting: WaitingPrompt) -> None:
         """Put a prompt in the line; it runs when its turn comes."""
         self.waiting.append(waiting)
         self.go_on()
 
-    def slip_in(self, waiting: Waiting) -> None:
+    def slip_in(self, waiting: WaitingPrompt) -> None:
         """Put words for the running turn in the line, behind those that wait for it already."""
         steers = sum(1 for other in self.waiting if other.kind == "steer")
         self.waiting.insert(steers, waiting)
@@ -89,13 +89,13 @@ class Line:
         """What a stop has left waiting need not wait for the user."""
         self._paused = False
 
-    def was_read(self, waiting: Waiting) -> None:
+    def was_read(self, waiting: WaitingPrompt) -> None:
         """The running turn has taken these words in: its end is their answer."""
         if waiting in self.waiting:
             self.waiting.remove(waiting)
             self._read.append(waiting)
 
-    def withdraw(self, waiting: Waiting) -> bool:
+    def withdraw(self, waiting: WaitingPrompt) -> bool:
         """Take a prompt out of the line; it is answered with `cancelled`. False: it is not waiting any more."""
         if waiting not in self.waiting or (waiting.take_back is not None and not waiting.take_back()):
             return False
@@ -141,7 +141,7 @@ class Line:
             self._driver = None
             self._taken.set()
 
-    async def _one(self, waiting: Waiting) -> None:
+    async def _one(self, waiting: WaitingPrompt) -> None:
         self.current = waiting
         self.stopping = False
         self._read.clear()
@@ -171,6 +171,6 @@ class Line:
         self._taken.clear()
 
 
-def _answer(waiting: Waiting, outcome: Outcome) -> None:
+def _answer(waiting: WaitingPrompt, outcome: Outcome) -> None:
     if not waiting.answer.done():
         waiting.answer.set_result(outcome)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
 from pilotfish.conversation.records import NoticeRecord, SessionRecord, SteerRecord
-from pilotfish.engine.context import Surroundings
+from pilotfish.engine.context import EngineContext
 from pilotfish.engine.frontend import Outcome
-from pilotfish.engine.prompt import PreparedPrompt, Rules, prepare
-from pilotfish.engine.session.prompt_queue import WITHDRAWN, Line, Waiting, WhenBusy
-from pilotfish.engine.session.session_history import Conversation
-from pilotfish.engine.session.turn_services import SessionPorts
+from pilotfish.engine.prompt import InstructionFiles, PreparedPrompt, prepare
+from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt, WhenBusy
+from pilotfish.engine.session.session_history import SessionHistory
+from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import SessionRow
@@ -29,7 +29,7 @@ from pilotfish.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from pilotfish.engine.turn.cancellation import Stop
+    from pilotfish.engine.turn.cancellation import Cancellation
     from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
 log = logging.getLogger(__name__)
@@ -39,25 +39,25 @@ LOOK_SECONDS = 0.25  # for which another process may hold the session to look wh
 
 
 class LiveSession:
-    def __init__(self, world: Surroundings, row: SessionRow) -> None:
+    def __init__(self, world: EngineContext, row: SessionRow) -> None:
         self.world = world
         self.row = row
         self.workspace: Workspace = world.make_workspace(row.workspace)
-        self.agents_rules = Rules(self.workspace)
+        self.agents_rules = InstructionFiles(self.workspace)
         self.rules: list[Rule] = []
         self.turn: RequestOrchestrator | None = None
-        self.line = Line(f"session {row.id}", self._run, self._refresh)
-        self.conversation = Conversation(
+        self.line = PromptQueue(f"session {row.id}", self._run, self._refresh)
+        self.conversation = SessionHistory(
             row.id, world.ledger, world.face, world.clock, call_changed=self._call_changed, unsaved=self._unsaved
         )
-        self.ports = SessionPorts(self)
+        self.ports = TurnServices(self)
         self.emit = self.conversation.emit
         self.wait_written = self.conversation.wait_written
         self._opening = asyncio.Lock()
         self._told_unsaved = False
         self._told_setup = (row.model, row.mode)
         self._held = asyncio.Lock()
-        self._compacting: Stop | None = None
+        self._compacting: Cancellation | None = None
         self._to_ask_again: set[str] = set()
         self._asked_again = asyncio.Event()
         self._asked_again.set()
@@ -70,7 +70,7 @@ class LiveSession:
         return self.line.current.resumes if self.line.current else self.conversation.elsewhere
 
     @property
-    def _resuming(self) -> Waiting | None:
+    def _resuming(self) -> WaitingPrompt | None:
         """a question that a crash interrupted, asked again; a new prompt lets it go"""
         in_line = (self.line.current, *self.line.waiting)
         return next((waiting for waiting in in_line if waiting is not None and waiting.resumes is not None), None)
@@ -144,7 +144,7 @@ class LiveSession:
             self.line.unpause()
         if self.line.busy and when_busy == "reject":
             raise SessionBusy("A turn is running in this session. Stop it, or send the prompt to the queue.")
-        waiting = Waiting(
+        waiting = WaitingPrompt(
             prompt_id=prompt_id or self.world.new_id("prompt"),
             blocks=tuple(blocks),
             kind="steer" if when_busy == "steer" and self.line.busy else "queue",
@@ -168,7 +168,7 @@ class LiveSession:
             self.line.withdraw(waiting)  # what is answered does not run later
             raise
 
-    async def _steer(self, waiting: Waiting) -> None:
+    async def _steer(self, waiting: WaitingPrompt) -> None:
         """Give words that wait to the running turn. If it ends before they are read, they are the next prompt."""
         prepared = await prepare(waiting.blocks, self.workspace)
         if waiting not in self.line.waiting:
@@ -191,10 +191,10 @@ class LiveSession:
         async with self.between_turns():
             await self.world.warm()
             from pilotfish.engine.model.resolve import failure
-            from pilotfish.engine.turn.cancellation import Stop
+            from pilotfish.engine.turn.cancellation import Cancellation
             from pilotfish.engine.turn.usage import Meter
 
-            self._compacting = stop = Stop(self.world.clock)
+            self._compacting = stop = Cancellation(self.world.clock)
             # Without a budget: that is for a turn, and the user asked for this one request.
             meter = Meter("", self.emit, context=self.conversation.context)
             try:
@@ -235,7 +235,7 @@ class LiveSession:
             calls = self.conversation.registry.open_calls()
             self._to_ask_again = {call.id for call in calls if call.status is CallStatus.AWAITING_APPROVAL}
             self._asked_again.clear()
-            self.line.submit(Waiting(turn_id, (), "queue", answer, resumes=turn_id))
+            self.line.submit(WaitingPrompt(turn_id, (), "queue", answer, resumes=turn_id))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._asked_again.wait(), ASK_AGAIN_SECONDS)
 
@@ -255,7 +255,7 @@ class LiveSession:
 
     # -- a prompt becomes a turn ----------------------------------------------------------------------------------
 
-    async def _run(self, waiting: Waiting) -> Outcome:
+    async def _run(self, waiting: WaitingPrompt) -> Outcome:
         world, resumes = self.world, waiting.resumes is not None
         self._told_unsaved = self._told_unsaved and world.ledger.unsaved is not None
         async with self.held():
@@ -270,7 +270,7 @@ class LiveSession:
 
             if self.conversation.history and not adapter.is_ready():
                 await asyncio.to_thread(adapter.make_ready)
-            await world.one_by_one()
+            await world.fairness_gate()
             if resumes:
                 await self.conversation.take_up_again()
                 prepared = PreparedPrompt()
@@ -317,7 +317,7 @@ class LiveSession:
         if self.workspace.roots != tuple(self.world.roots_for(self.row.workspace)):
             await self.workspace.aclose()
             self.workspace = self.world.make_workspace(self.row.workspace)
-            self.agents_rules = Rules(self.workspace)
+            self.agents_rules = InstructionFiles(self.workspace)
 
     # -- what happens in a turn -----------------------------------------------------------------------------------
 
@@ -327,7 +327,7 @@ class LiveSession:
         if self.turn is not None:
             self.turn.pieces.call_changed(call)
 
-    def _steered(self, turn: RequestOrchestrator, waiting: Waiting) -> None:
+    def _steered(self, turn: RequestOrchestrator, waiting: WaitingPrompt) -> None:
         """Words for the running turn have reached the model, and are about to be recorded."""
         self.line.was_read(waiting)
         self.emit(

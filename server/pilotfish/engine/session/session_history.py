@@ -24,7 +24,7 @@ from pilotfish.conversation.records import (
     UsageRecord,
 )
 from pilotfish.conversation.registry import ToolCallRegistry
-from pilotfish.engine.frontend import Face
+from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.session.journal import Journal
 from pilotfish.engine.turn import compaction
 from pilotfish.engine.turn.recovery import close_open_turn, question_left_open
@@ -33,14 +33,14 @@ from pilotfish.policy.audit_chain import seal
 from pilotfish.store.ledger import Heads, Ledger
 
 
-class Conversation:
+class SessionHistory:
     """Of one session. `call_changed` hears of every move of a call, `unsaved` of a disk that does not take records."""
 
     def __init__(
         self,
         session_id: str,
         ledger: Ledger,
-        face: Face,
+        face: Frontend,
         clock: Callable[[], float],
         *,
         call_changed: Callable[[CanonicalToolCall], None],

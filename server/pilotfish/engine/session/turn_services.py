@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from pilotfish.config.settings import Settings
     from pilotfish.engine.session.session import LiveSession
     from pilotfish.engine.turn.compaction import ContextFill
-    from pilotfish.engine.turn.request_history import Sending
+    from pilotfish.engine.turn.request_history import RequestHistory
     from pilotfish.engine.turn.usage import Meter
 
 
-class SessionPorts:
+class TurnServices:
     """For every turn of one session."""
 
     def __init__(self, session: LiveSession) -> None:
@@ -40,10 +40,10 @@ class SessionPorts:
         self._trust_asked_in = ""
         self._trust_question: asyncio.Future[None] | None = None
         self.clock = world.clock
-        self._sending: Sending | None = None
+        self._sending: RequestHistory | None = None
         self._told_problems: set[str] = set()
         self.new_id = world.new_id
-        self.one_by_one = world.one_by_one
+        self.fairness_gate = world.fairness_gate
         self.keep = world.ledger.put_blob
         self.emit = conversation.emit
         self.wait_written = conversation.wait_written
@@ -64,11 +64,11 @@ class SessionPorts:
     def history(self) -> list[CanonicalMessage]:
         return self._conversation.history
 
-    def sending(self, settings: Settings) -> Sending:
-        from pilotfish.engine.turn.request_history import Sending  # only a turn needs it, which has loaded it
+    def sending(self, settings: Settings) -> RequestHistory:
+        from pilotfish.engine.turn.request_history import RequestHistory  # only a turn needs it, which has loaded it
 
         if self._sending is None or not self._sending.fits(settings):
-            self._sending = Sending(settings)
+            self._sending = RequestHistory(settings)
         return self._sending
 
     @property

@@ -72,7 +72,7 @@ class Denied(Exception):
         return f"denied by the user: {self.approval.feedback}" if self.approval.feedback else "denied by the user"
 
 
-class Permission:
+class CallApprovals:
     """For the calls of one turn. `context` gives what a tool sees of its call."""
 
     def __init__(self, turn: RequestOrchestrator, context: Callable[[str], Context]) -> None:

@@ -22,7 +22,7 @@ from pilotfish.policy.rules import Access, CallFacts, PathFact
 from pilotfish.policy.secrets import has_mark
 from pilotfish.policy.shell import analysis
 from pilotfish.tools.tool import Subject
-from pilotfish.workspace.files.paths import Place
+from pilotfish.workspace.files.paths import ResolvedPath
 from pilotfish.workspace.git.repository import programs_in
 from pilotfish.workspace.process.sandbox import clean_environment
 
@@ -34,7 +34,7 @@ SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "
 BUILTINS = frozenset({"cd", "echo", "printf", "pwd", "true", "false", "test", "[", "type", "command"})
 """what bash runs itself, whatever the search path says"""
 
-Resolve = Callable[[str], Place]
+Resolve = Callable[[str], ResolvedPath]
 
 
 def collect(
@@ -112,7 +112,7 @@ def _is_root(directory: Path, resolve: Resolve) -> bool:
     return place.root is None or os.path.realpath(place.root) == str(place.path)
 
 
-def _fact(access: Access, place: Place, written: str | None = None, *, recursive: bool = False) -> PathFact:
+def _fact(access: Access, place: ResolvedPath, written: str | None = None, *, recursive: bool = False) -> PathFact:
     return PathFact(
         path=str(place.path),
         access=access,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pydantic_ai import CancellationToken
 
 
-class Stop:
+class Cancellation:
     """Of one turn, or of a summary between two turns."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -34,7 +34,7 @@ class Stop:
             self.token.cancel()
             self._no_more_waiting.set()
 
-    def hurry(self) -> None:
+    def skip_backoff(self) -> None:
         """Do not stop; if the next try is being waited for, it begins now."""
         self._no_more_waiting.set()
 

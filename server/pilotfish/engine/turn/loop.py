@@ -137,7 +137,7 @@ class Loop:
     ) -> list[ModelMessage]:
         """Phases 1 and 2, for a run that has `said` so much: which of its `messages` are sent."""
         turn = self._turn
-        await turn.ports.one_by_one()
+        await turn.ports.fairness_gate()
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
         turn.recording.rest(said, keep_partial=True)

@@ -28,14 +28,14 @@ from pilotfish.conversation.records import Failure, KilledProcess, Receipt, Stop
 from pilotfish.engine.frontend import Outcome, Ports
 from pilotfish.engine.model.resolve import failure
 from pilotfish.engine.prompt import PreparedPrompt, environment_facts, standing_instructions
-from pilotfish.engine.turn.cancellation import Stop
+from pilotfish.engine.turn.cancellation import Cancellation
 from pilotfish.engine.turn.loop import Loop
 from pilotfish.engine.turn.recording import Recording
 from pilotfish.engine.turn.recovery import STARTED
-from pilotfish.engine.turn.response_stream import Pieces
+from pilotfish.engine.turn.response_stream import ResponseStream
 from pilotfish.engine.turn.steering import Steering
 from pilotfish.engine.turn.subagents import research
-from pilotfish.engine.turn.tool_runner import Calls
+from pilotfish.engine.turn.tool_runner import ToolRunner
 from pilotfish.engine.turn.usage import Meter
 from pilotfish.errors import TurnError
 from pilotfish.telemetry.logs import request_id
@@ -83,14 +83,14 @@ class RequestOrchestrator:
         self.resumed = resumed
         self.registry = ports.registry
         self.request = RequestContext(turn_id[-8:])
-        self.stop = Stop(ports.clock)
+        self.stop = Cancellation(ports.clock)
         self.steering = Steering()
-        self.pieces = Pieces(ports, turn_id)
+        self.pieces = ResponseStream(ports, turn_id)
         self.recording = Recording(ports, turn_id, settings, self.pieces, self.steering)
         self.meter = Meter(
             turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.pieces.own_calls
         )
-        self.calls = Calls(self)
+        self.calls = ToolRunner(self)
         self.loop = Loop(self)
         self._clock = ports.clock
         self._blocks = tuple(blocks)
@@ -247,9 +247,9 @@ class RequestOrchestrator:
         """Stop the turn: the model's stream, its calls, its questions."""
         self.stop.ask()
 
-    def hurry(self) -> None:
+    def skip_backoff(self) -> None:
         """Try again now, if the next try is being waited for."""
-        self.stop.hurry()
+        self.stop.skip_backoff()
 
     def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
         """Give the model words at its next step; `recorded` is called right before their message is recorded. Returns

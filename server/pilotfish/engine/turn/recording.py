@@ -28,7 +28,7 @@ from pilotfish.engine.frontend import Ports
 from pilotfish.engine.model.adapter import know, to_canonical
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.turn.recovery import partial_messages
-from pilotfish.engine.turn.response_stream import Pieces
+from pilotfish.engine.turn.response_stream import ResponseStream
 from pilotfish.engine.turn.steering import Steering
 from pilotfish.errors import FailureKind
 from pilotfish.workspace.files.changes import FileChange
@@ -37,7 +37,9 @@ from pilotfish.workspace.files.changes import FileChange
 class Recording:
     """The records of one turn, but for its beginning, its states and its end."""
 
-    def __init__(self, ports: Ports, turn_id: str, settings: Settings, pieces: Pieces, steering: Steering) -> None:
+    def __init__(
+        self, ports: Ports, turn_id: str, settings: Settings, pieces: ResponseStream, steering: Steering
+    ) -> None:
         self.changed_files: dict[str, None] = {}
         self._ports = ports
         self._emit = ports.emit

@@ -23,7 +23,7 @@ from pilotfish.engine.model.adapter import from_canonical, to_canonical
 MANY = 100  # translations that are kept beyond those of the history
 
 
-class Sending:
+class RequestHistory:
     """A conversation on its way out, for as long as it lives: what is sent again costs nothing again."""
 
     def __init__(self, settings: Settings) -> None:

@@ -32,7 +32,7 @@ from pilotfish.engine.frontend import Ports
 from pilotfish.tools import BY_NAME
 
 
-class Pieces:
+class ResponseStream:
     """The responses of one turn, one after the other."""
 
     def __init__(self, ports: Ports, turn_id: str) -> None:

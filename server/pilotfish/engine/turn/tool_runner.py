@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from pilotfish.conversation.messages import FINAL_STATUSES, CallResult, CallStatus, CanonicalToolCall, Category
 from pilotfish.conversation.repeated_calls import Repeats
-from pilotfish.engine.turn.approvals import Allowed, Denied, Permission, argument_errors
+from pilotfish.engine.turn.approvals import Allowed, CallApprovals, Denied, argument_errors
 from pilotfish.engine.turn.call_order import Order
 from pilotfish.errors import PilotfishError, ToolError
 from pilotfish.policy.hosts import host_of, local_address
@@ -40,23 +40,23 @@ FIRST_BACKOFF = 0.2  # seconds; doubles with each try, with jitter
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ToolOutcome:
     """What the model hears of a call."""
 
     text: str
     outcome: Literal["success", "failed", "denied", "retry"]
 
 
-class Calls:
+class ToolRunner:
     """The calls of one turn."""
 
     def __init__(self, turn: RequestOrchestrator) -> None:
         self._turn = turn
         self._order = Order()
         self._slots = asyncio.Semaphore(turn.settings.max_parallel_tools)
-        self._tasks: dict[str, asyncio.Task[Returned]] = {}
+        self._tasks: dict[str, asyncio.Task[ToolOutcome]] = {}
         self._stopped: set[str] = set()
-        self._permission = Permission(turn, self._context)
+        self._permission = CallApprovals(turn, self._context)
         self._repeats = Repeats()
 
     async def stop(self, call_id: str) -> bool:
@@ -82,12 +82,12 @@ class Calls:
             result = await self._attempts(tool, self._context("", url=tool.subject(parsed).url), parsed)
         return cut_middle(result.text, self._turn.settings.max_tool_output)[0]
 
-    async def execute(self, call_id: str, name: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> Returned:
+    async def execute(self, call_id: str, name: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> ToolOutcome:
         """Run one call to its end. Cancelling this cancels the call, and waits until it is over. One that ended before
         a crash is not run again: it gives what it gave."""
         self._turn.pieces.ensure(call_id, name)
         if (call := self._turn.registry.get(call_id)).status in FINAL_STATUSES:
-            return Returned(call.result.text if call.result else call.error or "", _outcome(call))
+            return ToolOutcome(call.result.text if call.result else call.error or "", _outcome(call))
         task = asyncio.get_running_loop().create_task(self._whole(call_id, tool, args), name=f"call {call_id}")
         self._tasks[call_id] = task
         try:
@@ -98,7 +98,7 @@ class Calls:
                 await asyncio.wait((task,))
             if call_id in self._stopped and not _being_cancelled():
                 self._close(call_id, CallStatus.CANCELLED, "stopped by the user")
-                return Returned("The user stopped this call. Ask, or go on without it.", "failed")
+                return ToolOutcome("The user stopped this call. Ask, or go on without it.", "failed")
             self._close(call_id, CallStatus.CANCELLED, "aborted by user")
             raise
         finally:
@@ -110,16 +110,16 @@ class Calls:
         if call_id in registry and registry.get(call_id).status not in FINAL_STATUSES:
             registry.move(call_id, CallStatus.FAILED, error=content[:2000])
 
-    async def _whole(self, call_id: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> Returned:
+    async def _whole(self, call_id: str, tool: Tool[Any] | None, args: Mapping[str, Any]) -> ToolOutcome:
         if tool is None:
             self._close(call_id, CallStatus.FAILED, "no such tool")
-            return Returned("There is no tool of this name.", "failed")
+            return ToolOutcome("There is no tool of this name.", "failed")
         try:
             parsed = tool.args.model_validate(args)  # whatever the model wrote: a list, a number
         except ValidationError as error:
             text = argument_errors(error)
             self._close(call_id, CallStatus.FAILED, text)
-            return Returned(f"{text}\nCorrect the arguments and call again.", "retry")
+            return ToolOutcome(f"{text}\nCorrect the arguments and call again.", "retry")
         # Places in the line are taken before anything is awaited, so they are in the order of the calls.
         ticket = self._order.enter(None) if tool.category is Category.EXECUTE else None
         try:
@@ -140,7 +140,7 @@ class Calls:
                 return await self._run(call_id, tool, allowed)
         except Denied as denied:
             self._turn.registry.move(call_id, CallStatus.DENIED, approval=denied.approval, error=denied.why)
-            return Returned(denied.text, "denied")
+            return ToolOutcome(denied.text, "denied")
         except PilotfishError as error:
             return self._failed(call_id, str(error))
         except Exception as error:
@@ -152,7 +152,7 @@ class Calls:
 
     # -- run ---------------------------------------------------------------------------------------------------
 
-    async def _run(self, call_id: str, tool: Tool[Any], allowed: Allowed) -> Returned:
+    async def _run(self, call_id: str, tool: Tool[Any], allowed: Allowed) -> ToolOutcome:
         turn = self._turn
         async with self._slots:
             turn.registry.move(call_id, CallStatus.IN_PROGRESS, approval=allowed.approval)
@@ -187,7 +187,7 @@ class Calls:
                 await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 -- jitter, not a secret
         raise AssertionError("unreachable")
 
-    async def _completed(self, call_id: str, result: Result, allowed: Allowed) -> Returned:
+    async def _completed(self, call_id: str, result: Result, allowed: Allowed) -> ToolOutcome:
         turn = self._turn
         masked, found = mask(result.text)
         if found:
@@ -213,7 +213,7 @@ class Calls:
             text = (
                 f"The user amended the arguments; what ran: {allowed.args.model_dump_json(exclude_unset=True)}\n{text}"
             )
-        return Returned(text, "failed" if result.failed else "success")
+        return ToolOutcome(text, "failed" if result.failed else "success")
 
     async def _check_repeats(self, call: CanonicalToolCall, text: str) -> None:
         """The same call with the same result, again and again: ask whether to go on, and stop when nobody says so."""
@@ -234,10 +234,10 @@ class Calls:
             text = f"{text}\n[changed since you read them: {names}]"
         return text
 
-    def _failed(self, call_id: str, message: str) -> Returned:
+    def _failed(self, call_id: str, message: str) -> ToolOutcome:
         masked, _ = mask(message)
         self._turn.registry.move(call_id, CallStatus.FAILED, error=masked)
-        return Returned(masked, "failed")
+        return ToolOutcome(masked, "failed")
 
     def _close(self, call_id: str, status: CallStatus, error: str) -> None:
         if self._turn.registry.get(call_id).status not in FINAL_STATUSES:

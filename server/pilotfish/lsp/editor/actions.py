@@ -18,7 +18,7 @@ from pilotfish.lsp.connection.json_values import as_object, as_objects
 from pilotfish.lsp.connection.params import read
 from pilotfish.lsp.editor.approvals import Approvals
 from pilotfish.lsp.editor.attachments import resource, selected
-from pilotfish.lsp.editor.documents import Document, Documents, Place
+from pilotfish.lsp.editor.documents import Document, Documents, TextPosition
 from pilotfish.lsp.generic_client import commands
 from pilotfish.protocol import wire
 
@@ -165,7 +165,7 @@ def _word(kind: types.CodeActionKind | str) -> str:
 
 def _wider(where: wire.Range, document: Document | None) -> wire.Range:
     """The lines around too, as far as there are any: a person is shown where they end."""
-    end = Place(where.end.line + AROUND + 1, 0)
+    end = TextPosition(where.end.line + AROUND + 1, 0)
     if document is not None:
         end = document.text.place(document.text.offset(end))
     return wire.Range(

@@ -5,7 +5,7 @@ The engine reads files, the open buffer first. What only an editor has is sent a
 
 from __future__ import annotations
 
-from pilotfish.lsp.editor.documents import Document, Documents, Place
+from pilotfish.lsp.editor.documents import Document, Documents, TextPosition
 from pilotfish.protocol import wire
 
 
@@ -26,5 +26,5 @@ def resource(uri: str, where: wire.Range | None, document: Document | None) -> w
 
 def selected(where: wire.Range, document: Document) -> str:
     """The text of a range."""
-    start, end = (Place(place.line, place.character) for place in (where.start, where.end))
+    start, end = (TextPosition(place.line, place.character) for place in (where.start, where.end))
     return document.text.slice(start, end)

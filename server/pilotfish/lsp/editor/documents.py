@@ -23,7 +23,7 @@ _UNIT = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextPosition:
     """A position: line and character count from zero, characters in the client's units."""
 
     line: int
@@ -52,7 +52,7 @@ class Text:
                 self._starts.pop()
         return self._starts
 
-    def offset(self, place: Place) -> int:
+    def offset(self, place: TextPosition) -> int:
         """Where a place is. Behind the end of a line is its end, behind the last line the end of the text."""
         if place.line >= len(self.starts):
             return len(self.value)
@@ -64,11 +64,11 @@ class Text:
             column = len(units.decode(_WIDTH[self.encoding], "ignore"))
         return self.starts[place.line] + column
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> TextPosition:
         """The place of an offset."""
         row = bisect_right(self.starts, offset) - 1
         start = self.starts[row]
-        return Place(row, self.units(self.value[start:offset]))
+        return TextPosition(row, self.units(self.value[start:offset]))
 
     def line(self, row: int) -> str:
         """A line without its end."""
@@ -82,7 +82,7 @@ class Text:
             return len(text)
         return len(text.encode(_WIDTH[self.encoding], "surrogatepass")) // _UNIT[self.encoding]
 
-    def slice(self, start: Place, end: Place) -> str:
+    def slice(self, start: TextPosition, end: TextPosition) -> str:
         return self.value[self.offset(start) : self.offset(end)]
 
 
@@ -149,7 +149,9 @@ class Documents(Workspace):
             return
         now, start, end = document.text, 0, len(document.text.value)
         if isinstance(change, types.TextDocumentContentChangePartial):
-            start, end = (now.offset(Place(at.line, at.character)) for at in (change.range.start, change.range.end))
+            start, end = (
+                now.offset(TextPosition(at.line, at.character)) for at in (change.range.start, change.range.end)
+            )
         value = now.value[:start] + change.text + now.value[max(start, end) :]
         document.text = Text(value, self.encoding)
         document.version = text_doc.version
@@ -166,7 +168,7 @@ class Documents(Workspace):
         self.on_change(document)
 
 
-def position(place: Place) -> types.Position:
+def position(place: TextPosition) -> types.Position:
     return types.Position(place.line, place.character)
 
 

@@ -13,7 +13,7 @@ from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.lsp_editor import LspEditor
 from pilotfish.protocol import wire
 from pilotfish.text.mention_syntax import written
-from pilotfish.workspace.search.file_index import Index
+from pilotfish.workspace.search.file_index import FileIndex
 
 SYMBOL_SECONDS = 0.4  # a popover does not wait for a slow language server
 MAX_SYMBOLS = 5
@@ -23,7 +23,7 @@ class Mentions:
     """Completions over all workspace folders."""
 
     def __init__(self, roots: Sequence[Path], documents: Documents, editor: LspEditor) -> None:
-        self._index = Index(roots)
+        self._index = FileIndex(roots)
         self._documents = documents
         self._editor = editor
 

@@ -20,8 +20,8 @@ from lsprotocol import types
 
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import ChunkRecord, Receipt, StateRecord, ToolCallRecord, TurnStartRecord
-from pilotfish.engine.engine import Live
-from pilotfish.engine.frontend import Told
+from pilotfish.engine.engine import Engine
+from pilotfish.engine.frontend import SessionUpdate
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
 from pilotfish.lsp import presentation
 from pilotfish.lsp.client import Client
@@ -30,7 +30,7 @@ from pilotfish.lsp.connection.params import read
 from pilotfish.lsp.connection.protocol import ClientError, Connection
 from pilotfish.lsp.connection.request_order import RequestOrder
 from pilotfish.lsp.generic_client import commands
-from pilotfish.lsp.generic_client.progress import Progress, Progresses
+from pilotfish.lsp.generic_client.progress import Progresses, WorkDoneProgress
 from pilotfish.lsp.handlers import Handlers
 from pilotfish.lsp.prompts import undone_words
 from pilotfish.protocol import present, wire
@@ -53,7 +53,7 @@ class _Turn:
 
     session_id: str
     prompt_id: str
-    progress: Progress
+    progress: WorkDoneProgress
     said: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     """item → its text so far; the last item is the answer"""
 
@@ -62,11 +62,11 @@ class _Turn:
         return "".join(list(self.said.values())[-1]) if self.said else ""
 
 
-class Plain:
+class GenericClient:
     """The commands of a plain client."""
 
     def __init__(
-        self, connection: Connection, client: Client, live: Live, handlers: Handlers, progresses: Progresses
+        self, connection: Connection, client: Client, live: Engine, handlers: Handlers, progresses: Progresses
     ) -> None:
         self._connection = connection
         self._client = client
@@ -85,7 +85,7 @@ class Plain:
         """`workspace/executeCommand`"""
         return await COMMANDS[command](self, arguments, token)
 
-    def told(self, told: Told) -> None:
+    def told(self, told: SessionUpdate) -> None:
         """Something happened in a session."""
         if isinstance(told.record, TurnStartRecord) and (began := self._turns.get(told.record.prompt_id or "")):
             self._running[told.session_id] = began
@@ -285,15 +285,15 @@ class Plain:
         return self._current[folder]
 
 
-Command = Callable[[Plain, Sequence[Any], Any], Awaitable[Any]]
+Command = Callable[[GenericClient, Sequence[Any], Any], Awaitable[Any]]
 
 COMMANDS: Mapping[str, Command] = {
-    commands.PROMPT: Plain.prompt,
-    commands.CANCEL: Plain.cancel,
-    commands.SESSIONS: Plain.sessions,
-    commands.UNDO: Plain.undo,
-    commands.REDO: Plain.redo,
-    commands.TRANSCRIPT: Plain.transcript,
+    commands.PROMPT: GenericClient.prompt,
+    commands.CANCEL: GenericClient.cancel,
+    commands.SESSIONS: GenericClient.sessions,
+    commands.UNDO: GenericClient.undo,
+    commands.REDO: GenericClient.redo,
+    commands.TRANSCRIPT: GenericClient.transcript,
 }
 
 

@@ -14,7 +14,7 @@ from pilotfish.lsp.connection.protocol import ClientError, Connection
 CREATE_SECONDS = 2.0
 
 
-class Progress:
+class WorkDoneProgress:
     """One piece of work. Sends nothing where the client shows no progress."""
 
     def __init__(self, connection: Connection, title: str, cancelled: asyncio.Event) -> None:
@@ -60,24 +60,24 @@ class Progresses:
         self._connection = connection
         self._client = client
         self._numbers = itertools.count(1)
-        self._opening: dict[Progress, asyncio.Task[None]] = {}
+        self._opening: dict[WorkDoneProgress, asyncio.Task[None]] = {}
 
-    def start(self, title: str, token: Any = None, cancelled: asyncio.Event | None = None) -> Progress:
+    def start(self, title: str, token: Any = None, cancelled: asyncio.Event | None = None) -> WorkDoneProgress:
         """Begin, on the token the client sent or on one of ours where the client can show that. Does not wait for the
         client."""
-        progress = Progress(self._connection, title, cancelled or asyncio.Event())
+        progress = WorkDoneProgress(self._connection, title, cancelled or asyncio.Event())
         if isinstance(token, int | str):
             progress.show(token)
         elif self._client.progress:
             self._opening[progress] = asyncio.get_running_loop().create_task(self._create(progress))
         return progress
 
-    async def finish(self, progress: Progress, message: str) -> None:
+    async def finish(self, progress: WorkDoneProgress, message: str) -> None:
         if (opening := self._opening.pop(progress, None)) is not None:
             await asyncio.wait((opening,))
         progress.end(message)
 
-    async def _create(self, progress: Progress) -> None:
+    async def _create(self, progress: WorkDoneProgress) -> None:
         token = f"pilotfish-{next(self._numbers)}"
         params = types.WorkDoneProgressCreateParams(token)
         try:

@@ -204,7 +204,7 @@ def _explained(part: Part) -> str:
     return f"{quoted(part.words)}: {'; '.join(notes)}"
 
 
-def _parts(line: parser.Line) -> tuple[Part, ...]:
+def _parts(line: parser.CommandLine) -> tuple[Part, ...]:
     directory, lost = _directory([command.words for command in line.commands], line)
     return tuple(_part(command, directory if at else "", lost=lost) for at, command in enumerate(line.commands))
 
@@ -234,7 +234,7 @@ def _part(command: parser.Simple, here: str, *, lost: bool) -> Part:
     return Part(command.words, doubt, tuple(touched), tuple(writes), fed)
 
 
-def _directory(commands: list[tuple[str, ...]], line: parser.Line | None = None) -> tuple[str, bool]:
+def _directory(commands: list[tuple[str, ...]], line: parser.CommandLine | None = None) -> tuple[str, bool]:
     """Where `cd DIR && …` leads, and whether there is a cd that is not of this simple form."""
     moves = [at for at, words in enumerate(commands) if words[0] == "cd"]
     if not moves:

@@ -6,32 +6,32 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from pilotfish.policy.shell.arguments import Args, Doubt, Read, spec
+from pilotfish.policy.shell.arguments import Doubt, ParsedArguments, Read, spec
 
 
-def files(args: Args) -> Read | Doubt:
+def files(args: ParsedArguments) -> Read | Doubt:
     """every operand is a file that is read"""
     return Read((*args.paths, *args.files))
 
 
-def names(args: Args) -> Read | Doubt:
+def names(args: ParsedArguments) -> Read | Doubt:
     """likewise; none means here"""
     return Read((*args.paths, *(args.operands or (".",))))
 
 
-def texts(args: Args) -> Read | Doubt:
+def texts(args: ParsedArguments) -> Read | Doubt:
     return Read(args.paths)
 
 
-def none(args: Args) -> Read | Doubt:
+def none(args: ParsedArguments) -> Read | Doubt:
     return Doubt("it has operands that would change something") if args.operands else Read(args.paths)
 
 
-def one_file(args: Args) -> Read | Doubt:
+def one_file(args: ParsedArguments) -> Read | Doubt:
     return Doubt("its last operand would be written") if len(args.operands) > 1 else files(args)
 
 
-def search(args: Args) -> Read | Doubt:
+def search(args: ParsedArguments) -> Read | Doubt:
     """grep: a pattern, then files. A pattern may be `-`."""
     operands = args.operands if args.has("-e", "-f", "--regexp", "--file") else args.operands[1:]
     files = tuple(word for word in operands if word != "-")
@@ -57,7 +57,7 @@ _SOURCES = frozenset({
 """file types of ripgrep that hold no secrets by their names"""
 
 
-def ripgrep(args: Args) -> Read | Doubt:
+def ripgrep(args: ParsedArguments) -> Read | Doubt:
     if args.has("--type-list", "--version", "-V"):
         return Read()
     operands = args.operands if args.has("-e", "-f", "--regexp", "--file", "--files") else args.operands[1:]
@@ -76,17 +76,17 @@ def ripgrep(args: Args) -> Read | Doubt:
     return Read(paths, recursive=True, hidden=hidden, only=only)
 
 
-def pattern_then_names(args: Args) -> Read | Doubt:
+def pattern_then_names(args: ParsedArguments) -> Read | Doubt:
     return Read((*args.paths, *(args.operands[1:] or (".",))))
 
 
-def date(args: Args) -> Read | Doubt:
+def date(args: ParsedArguments) -> Read | Doubt:
     if all(word.startswith("+") for word in args.operands):
         return Read(args.paths)
     return Doubt("date would set the clock")
 
 
-def diff(args: Args) -> Read | Doubt:
+def diff(args: ParsedArguments) -> Read | Doubt:
     recursive = args.has("-r", "--recursive")
     return Read((*args.paths, *args.files), recursive=recursive, follows=not args.has("--no-dereference"))
 
@@ -189,7 +189,7 @@ _AWK = re.compile(
 )
 
 
-def awk(args: Args) -> Read | Doubt:
+def awk(args: ParsedArguments) -> Read | Doubt:
     if args.operands and _AWK.fullmatch(args.operands[0]):
         return Read(tuple(word for word in args.operands[1:] if word != "-"))
     return Doubt("an awk program can write files and run commands")
@@ -198,13 +198,13 @@ def awk(args: Args) -> Read | Doubt:
 _JQ = re.compile(r"\b(?:env|import|include|modulemeta|get_search_list|input_filename)\b|\$ENV|\$__")
 
 
-def jq(args: Args) -> Read | Doubt:
+def jq(args: ParsedArguments) -> Read | Doubt:
     if not args.operands or _JQ.search(args.operands[0]):
         return Doubt("this jq program is not known to only read its input")
     return Read(args.operands[1:])
 
 
-def sed(args: Args) -> Read | Doubt:
+def sed(args: ParsedArguments) -> Read | Doubt:
     scripts, files = args.values("-e", "--expression"), args.files
     if not scripts:
         scripts, files = files[:1], files[1:]

@@ -34,7 +34,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class ParsedArguments:
     """The arguments of a command, told apart."""
 
     flags: tuple[tuple[str, str], ...]
@@ -54,7 +54,7 @@ class Args:
         return tuple(word for word in self.operands if word != "-")
 
 
-Judge = Callable[[Args], Read | Doubt]
+Judge = Callable[[ParsedArguments], Read | Doubt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ def check(name: str, known: Spec, rest: Sequence[str]) -> Read | Doubt:
 _NUMBER = re.compile(r"[+-]?[0-9]+[bkKMGT]?B?")
 
 
-def sort(name: str, known: Spec, rest: Sequence[str]) -> Args | Doubt:
+def sort(name: str, known: Spec, rest: Sequence[str]) -> ParsedArguments | Doubt:
     """Tell flags from operands. A flag counts only as it stands in the table, whole."""
     reader = _Reader(name, known, list(rest))
-    return reader.doubt or Args(tuple(reader.flags), tuple(reader.operands), tuple(reader.paths))
+    return reader.doubt or ParsedArguments(tuple(reader.flags), tuple(reader.operands), tuple(reader.paths))
 
 
 class _Reader:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pilotfish.policy.shell.arguments import Args, Doubt, Judge, Read, Spec, check, spec
+from pilotfish.policy.shell.arguments import Doubt, Judge, ParsedArguments, Read, Spec, check, spec
 
 _LOOK = (
     "-p -u -s --patch --no-patch --raw --stat? --numstat --shortstat --dirstat? --summary --name-only "
@@ -32,7 +32,7 @@ _WALK = (
 _FORMATS = re.compile(r"oneline|short|medium|full|fuller|reference|email|raw|t?format:.*|.*%.*", re.DOTALL)
 
 
-def _paths(args: Args) -> Read | Doubt:
+def _paths(args: ParsedArguments) -> Read | Doubt:
     """Operands of git may be revisions or paths; each is taken for a path, and `revision:path` for its path."""
     for value in args.values("--pretty", "--format"):
         if "%G" in value or "signature" in value:
@@ -49,11 +49,11 @@ def _paths(args: Args) -> Read | Doubt:
     return Read((*args.paths, *paths))
 
 
-def _nothing(args: Args) -> Read | Doubt:
+def _nothing(args: ParsedArguments) -> Read | Doubt:
     return Doubt("this git command may change something") if args.operands else Read()
 
 
-def _names(args: Args) -> Read | Doubt:
+def _names(args: ParsedArguments) -> Read | Doubt:
     """branch and tag: without operands, or told to list"""
     if args.operands and not args.has("-l", "--list"):
         return Doubt("git would make, move or delete a name")
@@ -62,7 +62,7 @@ def _names(args: Args) -> Read | Doubt:
     return Read()
 
 
-def _remote(args: Args) -> Read | Doubt:
+def _remote(args: ParsedArguments) -> Read | Doubt:
     if not args.operands or (len(args.operands) == 2 and args.operands[0] == "get-url"):
         return Read()
     return Doubt("git remote would change a remote or ask it")
@@ -71,7 +71,7 @@ def _remote(args: Args) -> Read | Doubt:
 def _only(**allowed: int) -> Judge:
     """subcommands, each with how many operands it may have"""
 
-    def judge(args: Args) -> Read | Doubt:
+    def judge(args: ParsedArguments) -> Read | Doubt:
         most = allowed.get(args.operands[0]) if args.operands else None
         if most is not None and len(args.operands) - 1 <= most:
             return Read()
@@ -80,22 +80,22 @@ def _only(**allowed: int) -> Judge:
     return judge
 
 
-def _config(args: Args) -> Read | Doubt:
+def _config(args: ParsedArguments) -> Read | Doubt:
     keys = args.values("--get", "--get-all")
     if len(keys) == 1 and re.fullmatch(r"[A-Za-z][A-Za-z0-9.-]*\.[A-Za-z0-9.-]+", keys[0]) and not args.operands:
         return Read()
     return Doubt("git config would change or list settings")
 
 
-def _grep(args: Args) -> Read | Doubt:
+def _grep(args: ParsedArguments) -> Read | Doubt:
     files = args.operands if args.has("-e") else args.operands[1:]
-    found = _paths(Args(args.flags, tuple(files), args.paths))
+    found = _paths(ParsedArguments(args.flags, tuple(files), args.paths))
     if isinstance(found, Doubt) or not args.has("--untracked"):
         return found
     return Read(found.paths or (".",), recursive=True)
 
 
-def _reflog(args: Args) -> Read | Doubt:
+def _reflog(args: ParsedArguments) -> Read | Doubt:
     if args.operands and args.operands[0] in {"expire", "delete", "drop", "write", "exists"}:
         return Doubt("git reflog would change the reflog")
     return _paths(args)

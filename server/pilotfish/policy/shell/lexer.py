@@ -36,14 +36,14 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class OperatorToken:
     """An operator, with the file descriptor before it."""
 
     text: str
     fd: int | None = None
 
 
-Token = Word | Mark
+Token = Word | OperatorToken
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./,:@%+=^-]+")
 _BLANKS = re.compile(r"[ \t]+")
@@ -78,7 +78,7 @@ def tokens(text: str) -> list[Token]:
             at = blank.end()
             continue
         if mark := _MARKS.match(text, at):
-            found.append(Mark(mark.group()))
+            found.append(OperatorToken(mark.group()))
             at = mark.end()
             continue
         word, at = _word(text, at)
@@ -87,7 +87,7 @@ def tokens(text: str) -> list[Token]:
             touching = _MARKS.match(text, at)
             if touching is None or word.keyword not in {"0", "1", "2"}:
                 raise GiveUpError("it uses an unusual file descriptor")
-            found.append(Mark(touching.group(), int(word.keyword)))
+            found.append(OperatorToken(touching.group(), int(word.keyword)))
             at = touching.end()
             continue
         found.append(word)

@@ -80,7 +80,7 @@ _NAME = re.compile(r"[A-Za-z0-9:!\[.]")
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class NestedCommands:
     """What the wide reading found."""
 
     found: tuple[Words, ...]
@@ -96,7 +96,7 @@ class Search:
     """a command is named by where it lies: `shown` has its bare name"""
 
 
-def search(text: str) -> Search:
+def search(text: str) -> NestedCommands:
     """Read a text in every way at hand: by a grammar of bash, and by splitting wherever a command could begin."""
     too_long, text = len(text) > MAX_TEXT, text[:MAX_TEXT]
     tree = syntax_tree.read(text)
@@ -113,7 +113,7 @@ def search(text: str) -> Search:
             paths[at_home(name), "write"] = None
     located = any(raw and "/" in raw[0] for raw in tree.commands)
     cut = too_long or found.cut or len(found.out) >= MAX_FOUND
-    return Search(
+    return NestedCommands(
         tuple(found.out), tuple(shown.out or found.out), tuple(paths), cut, tree.whole and bool(shown.out), located
     )
 

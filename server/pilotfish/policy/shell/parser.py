@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pilotfish.policy.shell.lexer import NAMED, GiveUpError, Mark, Token, Var, Word, tokens
+from pilotfish.policy.shell.lexer import NAMED, GiveUpError, OperatorToken, Token, Var, Word, tokens
 
 MAX_LENGTH = 8_000  # a longer line is no line a person would check
 MAX_COMMANDS = 100  # after `for` has been unrolled
@@ -39,7 +39,7 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CommandLine:
     """A command line, wholly understood: every simple command in it, in order."""
 
     commands: tuple[Simple, ...]
@@ -52,12 +52,12 @@ class Unreadable:
     reason: str
 
 
-def parse(text: str) -> Line | Unreadable:
+def parse(text: str) -> CommandLine | Unreadable:
     """Read a command line. Never raises."""
     if len(text) > MAX_LENGTH:
         return Unreadable("it is too long to check")
     try:
-        return Line(_Parser(tokens(text)).line())
+        return CommandLine(_Parser(tokens(text)).line())
     except GiveUpError as error:
         return Unreadable(str(error))
 
@@ -109,7 +109,7 @@ class _Parser:
             if token is None:
                 after = ";"
                 continue
-            if not isinstance(token, Mark):
+            if not isinstance(token, OperatorToken):
                 raise GiveUpError("it is not complete")
             match token.text:
                 case ";" | "\n":
@@ -121,7 +121,7 @@ class _Parser:
             self._at += 1
 
     def _skip_lines(self) -> None:
-        while (token := self._peek()) is not None and isinstance(token, Mark) and token.text == "\n":
+        while (token := self._peek()) is not None and isinstance(token, OperatorToken) and token.text == "\n":
             self._at += 1
 
     def _for(self) -> list[Simple]:
@@ -138,7 +138,7 @@ class _Parser:
                 raise GiveUpError("it loops over words that are not plain")
             values.append(value)
             self._at += 1
-        if not isinstance(word, Mark) or word.text not in {";", "\n"} or not values:
+        if not isinstance(word, OperatorToken) or word.text not in {";", "\n"} or not values:
             raise GiveUpError("it is a loop that is not simple")
         self._at += 1
         self._skip_lines()
@@ -192,7 +192,7 @@ class _Parser:
         if first.startswith("%"):
             raise GiveUpError("it names a job of the shell")
 
-    def _redirect(self, mark: Mark, bound: dict[str, str]) -> list[Redirect]:
+    def _redirect(self, mark: OperatorToken, bound: dict[str, str]) -> list[Redirect]:
         token = self._peek()
         if not isinstance(token, Word):
             raise GiveUpError("it is not complete")

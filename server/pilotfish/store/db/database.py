@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 
 from pilotfish.errors import StorageError
 from pilotfish.store.db.schema import VERSION, migrate, refuse_newer, version_of
-from pilotfish.store.db.search import Index
+from pilotfish.store.db.search import SearchIndex
 from pilotfish.store.db.sqlite_errors import DamagedDatabase, DatabaseGone, is_damage
 from pilotfish.store.locks import lock_alone, lock_shared, make_private, open_lock_file
 from pilotfish.store.rows import StoreNotice
@@ -179,7 +179,7 @@ class DatabaseFile:
             db.execute("PRAGMA secure_delete = ON")
             db.execute(f"PRAGMA journal_size_limit = {MAX_IDLE_LOG_BYTES}")
             migrate(db)
-            Index(db).restore_merging()
+            SearchIndex(db).restore_merging()
             suspect = self.directory / SUSPECT
             if suspect.exists():
                 _repair(db)
@@ -281,7 +281,7 @@ def _repair(db: sqlite3.Connection) -> None:
     """Check a suspect database. A search index alone can be rebuilt; other damage is raised."""
     if db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise DamagedDatabase
-    index = Index(db)
+    index = SearchIndex(db)
     try:
         index.check()
     except sqlite3.DatabaseError:

@@ -14,7 +14,7 @@ from pilotfish.errors import StorageError, UnknownSession
 from pilotfish.store.db.heads import SessionHead, unknown
 from pilotfish.store.db.schema import migrate
 from pilotfish.store.db.tables import LAST_N, Tables
-from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
+from pilotfish.store.rows import Heads, RecordPage, SessionRow, Snippet
 
 
 class MemoryOverlay(Tables):
@@ -53,7 +53,7 @@ class MemoryOverlay(Tables):
         earlier = self._below(session_id).unfinished(session_id) if self._is_below(session_id) else []
         return [*earlier, *(super().unfinished(session_id) if self.has(session_id) else ())]
 
-    def page(self, session_id: str, before_n: int | None, limit: int) -> Page:
+    def page(self, session_id: str, before_n: int | None, limit: int) -> RecordPage:
         if not self.has(session_id):
             return self._below(session_id).page(session_id, before_n, limit)
         recent = super().page(session_id, before_n, limit)
@@ -62,7 +62,7 @@ class MemoryOverlay(Tables):
         room = limit - sum(entry.record.type not in ("chunk", "state") for entry in recent.entries)
         end = recent.entries[0].n if recent.entries else LAST_N if before_n is None else before_n
         earlier = self._below(session_id).page(session_id, end, room)
-        return Page((*earlier.entries, *recent.entries), earlier.has_more)
+        return RecordPage((*earlier.entries, *recent.entries), earlier.has_more)
 
     def get_blob(self, hash_: str) -> bytes:
         if self.beneath is not None and self.blobs.get(hash_) is None:

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from pilotfish.store.db.sqlite_errors import DamagedDatabase, is_damage, trouble_of
 from pilotfish.store.db.tables import Tables
-from pilotfish.store.db.worker import Job, WorkerThread, read
-from pilotfish.store.db.writer import Writer
+from pilotfish.store.db.worker import StoreJob, WorkerThread, read
+from pilotfish.store.db.writer import DatabaseWriter
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Reader:
     """Reads what is committed."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: DatabaseWriter) -> None:
         self._writer = writer
         self._tables: Tables | None = None
         self._generation = 0
@@ -26,7 +26,7 @@ class Reader:
 
     def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         """Raises `DamagedDatabase` if the writer has to repair the database."""
-        return self._thread.put(Job(work))
+        return self._thread.put(StoreJob(work))
 
     async def aclose(self) -> None:
         await self._thread.aclose()
@@ -43,7 +43,7 @@ class Reader:
     def idle_timeout(self) -> float | None:
         return None
 
-    def handle(self, batch: Sequence[Job]) -> None:
+    def handle(self, batch: Sequence[StoreJob]) -> None:
         for job in batch:
             try:
                 read(job, self._current())

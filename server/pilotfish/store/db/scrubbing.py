@@ -11,7 +11,7 @@ from typing import Final
 from pilotfish.store.db.database import BUSY_SECONDS, DatabaseFile
 from pilotfish.store.db.sqlite_errors import is_damage
 from pilotfish.store.db.tables import Tables
-from pilotfish.store.db.worker import Job, commit
+from pilotfish.store.db.worker import StoreJob, commit
 
 PAUSE_SECONDS: Final = 0.005
 """between two steps, for other processes to write"""
@@ -39,7 +39,7 @@ class Scrubber:
         """Do a step, if one is due; after the last one, empty the log of deleted text too. Damage is raised."""
         if not self.is_due:
             return
-        job = Job(lambda tables: tables.index.scrub(), writes=True)
+        job = StoreJob(lambda tables: tables.index.scrub(), writes=True)
         try:
             commit(tables, [job])
             if job.result is not True and not tables.shrink_file():

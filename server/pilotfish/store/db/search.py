@@ -28,7 +28,7 @@ _OPEN: Final = "\x02"
 _CLOSE: Final = "\x03"
 
 
-class Index:
+class SearchIndex:
     """The full-text tables of one database. A text's rowid is (session key << 32) + n."""
 
     def __init__(self, db: sqlite3.Connection) -> None:

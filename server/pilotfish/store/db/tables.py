@@ -30,9 +30,9 @@ from pilotfish.store.db.blobs import Blobs, missing_blob
 from pilotfish.store.db.bodies import Body, blobs_of, decode, encode, encode_whole
 from pilotfish.store.db.heads import SessionHead, SessionHeads, unknown
 from pilotfish.store.db.schema import VERSION
-from pilotfish.store.db.search import Index, condition_of
+from pilotfish.store.db.search import SearchIndex, condition_of
 from pilotfish.store.db.sqlite_errors import DamagedDatabase
-from pilotfish.store.rows import Heads, Page, SessionRow, Snippet
+from pilotfish.store.rows import Heads, RecordPage, SessionRow, Snippet
 from pilotfish.store.titles import title_of
 
 LAST_N: Final = 1 << 62
@@ -50,7 +50,7 @@ class Tables:
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self.blobs = Blobs(db)
-        self.index = Index(db)
+        self.index = SearchIndex(db)
         self._heads = SessionHeads(db)
         self._pins: Counter[str] | None = None
 
@@ -138,7 +138,7 @@ class Tables:
         )
         return [self._entry(row) for row in rows]
 
-    def page(self, session_id: str, before_n: int | None, limit: int) -> Page:
+    def page(self, session_id: str, before_n: int | None, limit: int) -> RecordPage:
         key = self.key_of(session_id)
         end = LAST_N if before_n is None else before_n
         rows = self.db.execute(
@@ -152,7 +152,7 @@ class Tables:
             "SELECT n, seq, type, body FROM chunks WHERE session = ? AND n > ? AND n < ?", (key, first, end)
         ).fetchall()
         rows.sort()
-        return Page(tuple(self._entry(row) for row in rows), has_more)
+        return RecordPage(tuple(self._entry(row) for row in rows), has_more)
 
     def turn_after(self, session_id: str, names: Sequence[str]) -> int | None:
         """The start of the turn that comes after the first record that names one of these, beyond the last record when

@@ -25,7 +25,7 @@ MAX_BATCH: Final = 512
 log = logging.getLogger(__name__)
 
 
-class Job:
+class StoreJob:
     """Work on the tables, and its result or error."""
 
     __slots__ = ("durable", "error", "result", "session_id", "work", "writes")
@@ -47,9 +47,9 @@ class Job:
         self.result: Any = None
         self.error: Exception | None = None
 
-    def again(self) -> Job:
+    def again(self) -> StoreJob:
         """The same work, not yet done."""
-        return Job(self.work, writes=self.writes, durable=self.durable, session_id=self.session_id)
+        return StoreJob(self.work, writes=self.writes, durable=self.durable, session_id=self.session_id)
 
 
 class JobHandler(Protocol):
@@ -57,7 +57,7 @@ class JobHandler(Protocol):
 
     def start(self) -> None: ...
 
-    def handle(self, batch: Sequence[Job]) -> None:
+    def handle(self, batch: Sequence[StoreJob]) -> None:
         """Run these jobs in order. The batch is empty when `idle_timeout` has passed."""
         ...
 
@@ -68,7 +68,7 @@ class JobHandler(Protocol):
     def stop(self) -> None: ...
 
 
-_Queued = tuple[Job, asyncio.Future[Any]]
+_Queued = tuple[StoreJob, asyncio.Future[Any]]
 
 
 class WorkerThread:
@@ -86,7 +86,7 @@ class WorkerThread:
         """Whether a queued job has not been reported yet."""
         return self._unanswered > 0
 
-    def put(self, job: Job) -> asyncio.Future[Any]:
+    def put(self, job: StoreJob) -> asyncio.Future[Any]:
         """Queue a job. It is run even if nobody awaits the future any more."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._closed:
@@ -153,7 +153,7 @@ class WorkerThread:
                 future.set_result(job.result)
 
 
-def commit(tables: Tables, jobs: Sequence[Job]) -> None:
+def commit(tables: Tables, jobs: Sequence[StoreJob]) -> None:
     """Run all jobs in one transaction. A job that fails through its own fault is rolled back alone, and the others are
     run again without it. An error of the disk is raised: then nothing has been written."""
     while todo := [job for job in jobs if job.error is None]:
@@ -172,7 +172,7 @@ def commit(tables: Tables, jobs: Sequence[Job]) -> None:
         tables.rollback()
 
 
-def read(job: Job, tables: Tables) -> None:
+def read(job: StoreJob, tables: Tables) -> None:
     """Run one job that only reads. It sees one state of the database."""
     tables.begin_read()
     try:
@@ -181,7 +181,7 @@ def read(job: Job, tables: Tables) -> None:
         tables.end_read()
 
 
-def _run(job: Job, tables: Tables) -> None:
+def _run(job: StoreJob, tables: Tables) -> None:
     """Run one job. Its own fault is kept in it; an error of the disk is raised."""
     try:
         job.result = job.work(tables)

@@ -33,7 +33,7 @@ from pilotfish.store.db.overlay import MemoryOverlay
 from pilotfish.store.db.scrubbing import PAUSE_SECONDS, Scrubber
 from pilotfish.store.db.sqlite_errors import is_damage, is_passing, storage_error
 from pilotfish.store.db.tables import Tables
-from pilotfish.store.db.worker import Job, WorkerThread, commit, read
+from pilotfish.store.db.worker import StoreJob, WorkerThread, commit, read
 from pilotfish.store.rows import StoreNotice
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ SHORT_BUSY_MS: Final = 100
 """how long a retry waits for another process: turns wait behind it"""
 
 
-class Writer:
+class DatabaseWriter:
     """`unsaved`, `notices` and `generation` are set on its thread."""
 
     def __init__(self, directory: Path) -> None:
@@ -65,7 +65,7 @@ class Writer:
         self._unsynced = False
         """whether something was committed since the last sync"""
         self._overlay: MemoryOverlay | None = None
-        self._backlog: list[Job] = []
+        self._backlog: list[StoreJob] = []
         """what was done in memory and waits for the disk"""
         self._error = StorageError("", remedy="")
         self._needs_opening = True
@@ -87,15 +87,15 @@ class Writer:
 
     def append(self, session_id: str, work: Callable[[Tables], None]) -> asyncio.Future[None]:
         """Add records. Done when they are written."""
-        return self._thread.put(Job(work, writes=True, session_id=session_id))
+        return self._thread.put(StoreJob(work, writes=True, session_id=session_id))
 
     def sync(self, session_id: str) -> asyncio.Future[None]:
         """Make everything that was written before this call durable. An error is the session's."""
-        return self._thread.put(Job(self._write_if_unsynced, writes=True, durable=True, session_id=session_id))
+        return self._thread.put(StoreJob(self._write_if_unsynced, writes=True, durable=True, session_id=session_id))
 
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         """Do something in a transaction. Done when it is durable."""
-        return self._thread.put(Job(work, writes=True, durable=True))
+        return self._thread.put(StoreJob(work, writes=True, durable=True))
 
     def delete(self, session_id: str) -> asyncio.Future[None]:
         """Delete a session. What FTS5 keeps of its words is overwritten afterwards, in steps."""
@@ -103,7 +103,7 @@ class Writer:
 
     def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
         """Read what was written before this call, saved or not."""
-        return self._thread.put(Job(work))
+        return self._thread.put(StoreJob(work))
 
     async def aclose(self) -> None:
         """Write what is queued, try once more what could not be written, and close."""
@@ -135,7 +135,7 @@ class Writer:
             return RETRY_SECONDS
         return PAUSE_SECONDS if self._scrubber.is_due else None
 
-    def handle(self, batch: Sequence[Job]) -> None:
+    def handle(self, batch: Sequence[StoreJob]) -> None:
         if self._overlay is not None:
             self._try_disk()
         elif not batch:
@@ -147,7 +147,7 @@ class Writer:
             if not job.writes:
                 self._read(job)
 
-    def _write(self, jobs: Sequence[Job]) -> None:
+    def _write(self, jobs: Sequence[StoreJob]) -> None:
         for _ in range(2):  # a damaged database is repaired after the first attempt
             if self._overlay is not None or self._disk is None:
                 break
@@ -160,7 +160,7 @@ class Writer:
                 return
         self._keep_in_memory(jobs)
 
-    def _commit(self, disk: Tables, jobs: Sequence[Job], *, durable: bool) -> None:
+    def _commit(self, disk: Tables, jobs: Sequence[StoreJob], *, durable: bool) -> None:
         wanted = "FULL" if durable else "NORMAL"
         if wanted != self._synchronous:
             disk.db.execute(f"PRAGMA synchronous = {wanted}")
@@ -173,7 +173,7 @@ class Writer:
         if self._unsynced:
             tables.write_header()
 
-    def _read(self, job: Job) -> None:
+    def _read(self, job: StoreJob) -> None:
         for _ in range(2):
             tables = self._overlay or self._disk
             if tables is None:
@@ -190,7 +190,7 @@ class Writer:
             break
         self._correct_unknown(job)
 
-    def _keep_in_memory(self, jobs: Sequence[Job]) -> None:
+    def _keep_in_memory(self, jobs: Sequence[StoreJob]) -> None:
         tables = self._overlay = self._overlay or MemoryOverlay(self._disk)
         for job in jobs:
             job.error = None
@@ -210,7 +210,7 @@ class Writer:
                 job.error = StorageError(str(self._error), remedy=self._error.remedy)
         self._describe_unsaved()
 
-    def _correct_unknown(self, job: Job) -> None:
+    def _correct_unknown(self, job: StoreJob) -> None:
         """Without a disk we cannot say that a session does not exist, only that it cannot be read."""
         if isinstance(job.error, UnknownSession) and self._overlay is not None and self._overlay.beneath is None:
             job.error = self._error
@@ -277,7 +277,7 @@ class Writer:
     def _copy_unsaved_sessions(self, previous: Tables, disk: Tables) -> None:
         """Copy the sessions that go on from a file that was deleted. In the same file they are there already."""
         sessions = dict.fromkeys(job.session_id for job in self._backlog if job.session_id is not None)
-        commit(disk, [Job(_copy(previous, session_id)) for session_id in sessions])
+        commit(disk, [StoreJob(_copy(previous, session_id)) for session_id in sessions])
 
     def _read_only(self) -> Tables | None:
         """The database as it is, when it cannot be written and can be read."""
@@ -333,7 +333,7 @@ def _copy(source: Tables, session_id: str) -> Callable[[Tables], None]:
     return lambda disk: disk.copy_session(source, session_id)
 
 
-def _refused(jobs: Sequence[Job]) -> StoreNotice:
+def _refused(jobs: Sequence[StoreJob]) -> StoreNotice:
     sessions = sorted({job.session_id for job in jobs if job.session_id is not None})
     return StoreNotice(
         f"{len(jobs)} changes that waited in memory could not be saved: {jobs[0].error}",

@@ -48,7 +48,7 @@ class Undone(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoStep:
     """One file of an undo or redo."""
 
     path: Path
@@ -61,10 +61,10 @@ class Step:
 
 def steps(
     changes: Sequence[FileChange], direction: Literal["undo", "redo"]
-) -> tuple[tuple[Step, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[UndoStep, ...], tuple[Refusal, ...]]:
     """Where others changed a file between two changes of the turn, their part is kept; if it cannot be told from the
     agent's, the file is refused."""
-    found: list[Step] = []
+    found: list[UndoStep] = []
     refused: list[Refusal] = []
     for chain in _chains(changes):
         first, last = chain[0], chain[-1]
@@ -77,9 +77,9 @@ def steps(
         if last.path == origin and last.after == original:
             continue
         if direction == "undo":
-            found.append(Step(last.path, last.after, origin, original))
+            found.append(UndoStep(last.path, last.after, origin, original))
         else:
-            found.append(Step(origin, original, last.path, last.after))
+            found.append(UndoStep(origin, original, last.path, last.after))
     # What was made last is put back first, so that a path is free before another file returns to it.
     return tuple(reversed(found) if direction == "undo" else found), tuple(refused)
 

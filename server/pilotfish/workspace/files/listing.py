@@ -11,7 +11,7 @@ from pilotfish.workspace.search.ignore import IgnoreRules
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class FolderEntry:
     """One name. `kind` is `/` for a folder, `@` for a link, `|` for what is no regular file."""
 
     name: str
@@ -23,13 +23,13 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    entries: tuple[Listed, ...]
+    entries: tuple[FolderEntry, ...]
     more: bool
 
 
 def list_folder(folder: Path, rules: IgnoreRules, *, depth: int, limit: int) -> Listing:
     """Blocking: call it in a thread. Folders are entered down to `depth`, links and ignored ones never."""
-    entries: list[Listed] = []
+    entries: list[FolderEntry] = []
     try:
         whole = _list(folder, rules, 0, depth, limit, entries)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def list_folder(folder: Path, rules: IgnoreRules, *, depth: int, limit: int) -> 
     return Listing(tuple(entries), more=not whole)
 
 
-def _list(folder: Path, rules: IgnoreRules, level: int, depth: int, limit: int, out: list[Listed]) -> bool:
+def _list(folder: Path, rules: IgnoreRules, level: int, depth: int, limit: int, out: list[FolderEntry]) -> bool:
     with os.scandir(folder) as scan:
         found = sorted(scan, key=lambda entry: (not _is_folder(entry), entry.name))
     for entry in found:
@@ -53,13 +53,13 @@ def _list(folder: Path, rules: IgnoreRules, level: int, depth: int, limit: int, 
         is_folder = _is_folder(entry)
         ignored = rules.ignored(path, is_dir=is_folder)
         place = len(out)
-        out.append(Listed(entry.name, level, _kind(entry), ignored))
+        out.append(FolderEntry(entry.name, level, _kind(entry), ignored))
         if is_folder and not ignored and level + 1 < depth:
             try:
                 if not _list(path, rules, level + 1, depth, limit, out):
                     return False
             except OSError as error:
-                out[place] = Listed(entry.name, level, "/", ignored, error.strerror or "unreadable")
+                out[place] = FolderEntry(entry.name, level, "/", ignored, error.strerror or "unreadable")
     return True
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pilotfish.workspace.files.changes import FileChange, Step
+from pilotfish.workspace.files.changes import FileChange, UndoStep
 from pilotfish.workspace.files.drafts import decode_or_none
 from pilotfish.workspace.files.edits import count, unified_diff
 from pilotfish.workspace.files.encoding import unify
@@ -66,7 +66,7 @@ def renaming_of(old: Path, new: Path, before: bytes, after: bytes) -> FileChange
     )
 
 
-def change_of_step(step: Step, via: Literal["buffer", "disk"]) -> FileChange:
+def change_of_step(step: UndoStep, via: Literal["buffer", "disk"]) -> FileChange:
     old, new = (_text(step.now), _text(step.then))
     added, removed = count(old, new)
     kind: Literal["created", "edited", "deleted", "renamed"] = "edited"

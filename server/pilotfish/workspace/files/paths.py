@@ -19,7 +19,7 @@ _SYSTEM = ("/proc", "/sys", "/dev")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """Where a path leads."""
 
     path: Path
@@ -33,7 +33,7 @@ class Place:
     """reading it tells a secret; of the other sensitive files only changing them is dangerous"""
 
 
-def resolve(text: str, roots: Sequence[Path], home: Path) -> Place:
+def resolve(text: str, roots: Sequence[Path], home: Path) -> ResolvedPath:
     """Where this path leads. A relative one is looked for in every root; `root-name/…` names a root."""
     # Strings all the way: every call of a tool comes here several times, and pathlib would be most of what it costs.
     written = os.path.normpath(meant := str(_written(text, roots, home)))
@@ -47,7 +47,7 @@ def resolve(text: str, roots: Sequence[Path], home: Path) -> Place:
     # A link named .env and a link to .env are both what they look like.
     mark = mark_of((real, written), home)
     why, secret = (mark.why, mark.secret) if mark else (None, False)
-    return Place(Path(real), root is not None, root, why, secret=secret)
+    return ResolvedPath(Path(real), root is not None, root, why, secret=secret)
 
 
 def _check_system(text: str, path: str) -> None:

@@ -31,7 +31,7 @@ class _Fact:
     """hash of the text the model was told of as changed"""
 
 
-class Known:
+class ReadTracker:
     def __init__(self) -> None:
         self._facts: OrderedDict[Path, _Fact] = OrderedDict()
 

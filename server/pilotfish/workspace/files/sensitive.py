@@ -16,20 +16,20 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Sensitivity:
     why: str
     secret: bool
     """reading it tells a secret"""
 
 
-def mark_of(paths: Iterable[Path | str], home: Path) -> Mark | None:
+def mark_of(paths: Iterable[Path | str], home: Path) -> Sensitivity | None:
     """The gravest mark of a file that goes by these names."""
     return _mark_of(tuple(map(str, paths)), str(home))
 
 
 @lru_cache(maxsize=512)  # names alone decide, and a turn comes back to the same few files
-def _mark_of(paths: tuple[str, ...], home: str) -> Mark | None:
-    found: Mark | None = None
+def _mark_of(paths: tuple[str, ...], home: str) -> Sensitivity | None:
+    found: Sensitivity | None = None
     house = _plain(home)
     for path in paths:
         name = _plain(path)
@@ -121,12 +121,12 @@ _DOES_SOMETHING_AT_HOME = {
 }
 
 
-def _rows(table: dict[str, str], *, secret: bool, home: bool) -> list[tuple[Mark, re.Pattern[str], bool]]:
-    return [(Mark(why, secret), _pattern(globs), home) for why, globs in table.items()]
+def _rows(table: dict[str, str], *, secret: bool, home: bool) -> list[tuple[Sensitivity, re.Pattern[str], bool]]:
+    return [(Sensitivity(why, secret), _pattern(globs), home) for why, globs in table.items()]
 
 
 @cache  # with the first file, not with the start
-def _table() -> tuple[tuple[Mark, re.Pattern[str], bool], ...]:
+def _table() -> tuple[tuple[Sensitivity, re.Pattern[str], bool], ...]:
     return (
         *_rows(_TELLS_SECRETS, secret=True, home=False),
         *_rows(_TELLS_SECRETS_AT_HOME, secret=True, home=True),

@@ -141,7 +141,7 @@ class Views:
             return buffer.dirty
         return self._agreed.get(buffer.path) != (buffer.version, hash(buffer.text))
 
-    def _state(self, buffer: Buffer, loaded: Loaded | None) -> State:
+    def _state(self, buffer: Buffer, loaded: LoadedFile | None) -> State:
         mark = (buffer.version, hash(buffer.text))
         if loaded is not None:
             shown = self._text(buffer)
@@ -154,7 +154,7 @@ class Views:
         untouched = self._agreed.get(buffer.path) == mark if buffer.dirty is None else not buffer.dirty
         return "lagging" if untouched else "dirty"
 
-    def _may_reload(self, loaded: Loaded | None, dirty: Sequence[Buffer]) -> bool:
+    def _may_reload(self, loaded: LoadedFile | None, dirty: Sequence[Buffer]) -> bool:
         """A document never seen in agreement, or typed in and undone, and a disk that changed just now: perhaps it is
         being reloaded."""
         if loaded is None or any(buffer.dirty for buffer in dirty):
@@ -162,7 +162,7 @@ class Views:
         unsure = any(self._agreed.get(buffer.path, (0, None))[1] in (None, hash(buffer.text)) for buffer in dirty)
         return unsure and abs(self._clock.wall() - loaded.disk.modified) < RECENT
 
-    def _view(self, path: Path, loaded: Loaded | None, states: Sequence[tuple[Buffer, State]]) -> View | None:
+    def _view(self, path: Path, loaded: LoadedFile | None, states: Sequence[tuple[Buffer, State]]) -> View | None:
         dirty = [buffer for buffer, state in states if state == "dirty"]
         clean = [buffer for buffer, state in states if state == "clean"]
         if dirty or clean:
@@ -175,7 +175,9 @@ class Views:
         buffer, state = states[0]
         return replace(view, buffer=buffer, trouble=_broken(path, view.form) if state == "broken" else None)
 
-    def _view_of_buffers(self, path: Path, buffers: Sequence[Buffer], loaded: Loaded | None, *, dirty: bool) -> View:
+    def _view_of_buffers(
+        self, path: Path, buffers: Sequence[Buffer], loaded: LoadedFile | None, *, dirty: bool
+    ) -> View:
         buffer = buffers[0]
         on_disk = Form() if loaded is None else loaded.form
         form = form_of(buffer.text, on_disk.encoding, on_disk.bom)
@@ -214,7 +216,7 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedFile:
     """A file on disk, decoded."""
 
     path: Path
@@ -239,7 +241,7 @@ class Loaded:
         )
 
 
-def load(path: Path, limit: int = MAX_TEXT_BYTES) -> Loaded | None:
+def load(path: Path, limit: int = MAX_TEXT_BYTES) -> LoadedFile | None:
     """The file on disk, or None when there is none. Takes a while for a long one: not for the event loop."""
     disk = disks.read(path, limit)
     if disk is None:
@@ -247,8 +249,8 @@ def load(path: Path, limit: int = MAX_TEXT_BYTES) -> Loaded | None:
     try:
         exact, encoding, bom = decode(disk.data)
     except Binary:
-        return Loaded(path, disk, "", None, Form())
-    return Loaded(path, disk, exact, unify(exact), form_of(exact, encoding, bom))
+        return LoadedFile(path, disk, "", None, Form())
+    return LoadedFile(path, disk, exact, unify(exact), form_of(exact, encoding, bom))
 
 
 def _open_twice(path: Path) -> str:

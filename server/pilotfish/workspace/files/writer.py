@@ -73,7 +73,7 @@ async def make_draft(view: View | None, drafted: Callable[[View | None], Draft])
     return await asyncio.to_thread(drafted, view)
 
 
-class Writer:
+class FileWriter:
     def __init__(self, editor: Editor, views: Views, clock: Clock) -> None:
         self._editor = editor
         self._clock = clock

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pilotfish.workspace.process.output_spool import Spool, live_text, plain_text
 from pilotfish.workspace.process.pipes import Pipe
-from pilotfish.workspace.process.process_tree import Family
+from pilotfish.workspace.process.process_tree import ProcessTree
 
 TELL_EVERY = 0.05
 """seconds between two pieces of live output"""
@@ -38,7 +38,7 @@ class Job:
         *,
         command: str,
         process: asyncio.subprocess.Process,
-        family: Family,
+        family: ProcessTree,
         output: Pipe,
         place: Pipe,
         tell: Callable[[str], None],

@@ -25,12 +25,12 @@ rm -rf -- "$3"
 """
 
 
-class Warden:
+class OrphanReaper:
     """Watches over the processes marked with `name`, from `start` to `close` or to the end of this process."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._close: weakref.finalize[[int, int], Warden] | None = None
+        self._close: weakref.finalize[[int, int], OrphanReaper] | None = None
 
     def start(self, scratch: Path) -> None:
         """Once; nothing happens when it runs already, or cannot."""

@@ -35,7 +35,7 @@ def now_in_ticks() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ProcessTree:
     """The processes of one command: `leader` started the session, `marker` is in their environment."""
 
     leader: int

@@ -27,9 +27,9 @@ from pilotfish.errors import ToolError
 from pilotfish.policy.shell.analysis import study
 from pilotfish.workspace.git.repository import tame_repository, untracked
 from pilotfish.workspace.process.job import Job
-from pilotfish.workspace.process.orphan_reaper import Warden
+from pilotfish.workspace.process.orphan_reaper import OrphanReaper
 from pilotfish.workspace.process.pipes import Pipe
-from pilotfish.workspace.process.process_tree import MARKER, Family, find, now_in_ticks
+from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, find, now_in_ticks
 from pilotfish.workspace.process.readonly_sandbox import Confined, Scene, secret_files
 from pilotfish.workspace.process.sandbox import GIT_WRITERS, Sandbox, clean_environment, find_sandbox
 
@@ -111,7 +111,7 @@ class Processes:
         self._spawning: set[asyncio.Future[Job]] = set()
         self._killing: set[asyncio.Task[None]] = set()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._warden = Warden(self._name)
+        self._warden = OrphanReaper(self._name)
         self._has_started = False
         _ALL.add(self)
 
@@ -274,7 +274,7 @@ class Processes:
         job = Job(
             command=command,
             process=process,
-            family=Family(process.pid, marker, born),
+            family=ProcessTree(process.pid, marker, born),
             output=output,
             place=place,
             tell=tell,

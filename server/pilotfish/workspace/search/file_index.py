@@ -34,7 +34,7 @@ SETTLED = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class PathMatch:
     """A file or folder a person may mean. `name` is what to show and to write after the @."""
 
     path: Path
@@ -72,7 +72,7 @@ def _explain(folder: Path, errors: str) -> None:
         raise ToolError(f"That is not a glob: {errors.strip().removeprefix('rg: ')}")
 
 
-class Index:
+class FileIndex:
     """The files of all roots. One per session; nothing runs until it is first asked."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
@@ -81,7 +81,7 @@ class Index:
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed = float("-inf")
 
-    async def search(self, query: str, limit: int = 20, open_files: Collection[Path] = ()) -> list[Mention]:
+    async def search(self, query: str, limit: int = 20, open_files: Collection[Path] = ()) -> list[PathMatch]:
         """The best mentions, best first; with an empty query the open files, then what is near the top."""
         began = time.monotonic()
         await self._ready()
@@ -91,8 +91,8 @@ class Index:
             found = self._best(query, limit, open_files)
         return found
 
-    def _best(self, query: str, limit: int, open_files: Collection[Path]) -> list[Mention]:
-        found: list[Mention] = []
+    def _best(self, query: str, limit: int, open_files: Collection[Path]) -> list[PathMatch]:
+        found: list[PathMatch] = []
         for root, tree in self._trees.items():
             favourites = {path.relative_to(root).as_posix() for path in open_files if path.is_relative_to(root)}
             if query.strip():
@@ -139,10 +139,10 @@ class Index:
             del self._trees[root]
         self._refreshed = time.monotonic()
 
-    def _mention(self, root: Path, name: str, score: float) -> Mention:
+    def _mention(self, root: Path, name: str, score: float) -> PathMatch:
         shown = name if len(self.roots) == 1 else f"{root.name}/{name}"
         shown = shown.encode("utf-8", "backslashreplace").decode()  # a name may hold bytes that are no text
-        return Mention(root / name, shown, name.endswith("/"), score)
+        return PathMatch(root / name, shown, name.endswith("/"), score)
 
 
 @dataclass(frozen=True, slots=True)

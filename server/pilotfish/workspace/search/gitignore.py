@@ -11,7 +11,7 @@ MAX_RULE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IgnoreFile:
     """The rules of one file. Paths are relative to the folder that the file is in."""
 
     spec: GitIgnoreSpec
@@ -21,7 +21,7 @@ class Rules:
         return self.spec.check_file(f"{relative}/" if is_dir else relative).include
 
 
-def read_rules(file: str) -> Rules | None:
+def read_rules(file: str) -> IgnoreFile | None:
     """The rules of a file; None if it has none or cannot be read."""
     try:
         with open(file, "rb") as stream:  # noqa: PTH123 - usually it does not exist, and this is the fastest check
@@ -29,7 +29,7 @@ def read_rules(file: str) -> Rules | None:
     except OSError:
         return None
     rules = [rule for line in text.split("\n") if (rule := _rule(line.rstrip("\r")))]
-    return Rules(GitIgnoreSpec.from_lines(rules)) if rules else None
+    return IgnoreFile(GitIgnoreSpec.from_lines(rules)) if rules else None
 
 
 def _rule(line: str) -> str | None:

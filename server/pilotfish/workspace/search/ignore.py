@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pilotfish.workspace.search.gitignore import Rules, read_rules
+from pilotfish.workspace.search.gitignore import IgnoreFile, read_rules
 
 OWN_RULES = ".pilotfishignore"
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
@@ -28,8 +28,8 @@ class IgnoreRules:
     def __init__(self, root: Path) -> None:
         self._root = str(root)
         self._in_repository = any((folder / ".git").exists() for folder in (root, *root.parents))
-        self._read: dict[str, Rules | None] = {}
-        self._chains: dict[tuple[str, str], tuple[tuple[int, Rules], ...]] = {}
+        self._read: dict[str, IgnoreFile | None] = {}
+        self._chains: dict[tuple[str, str], tuple[tuple[int, IgnoreFile], ...]] = {}
         self._ignored: dict[str, bool] = {}
         self._hidden: dict[str, bool] = {}
         self._free: dict[str, dict[str, bool]] = {}
@@ -110,7 +110,7 @@ class IgnoreRules:
                 return verdict
         return None
 
-    def _chain(self, folder: str, name: str) -> tuple[tuple[int, Rules], ...]:
+    def _chain(self, folder: str, name: str) -> tuple[tuple[int, IgnoreFile], ...]:
         """The rules of one kind that reach what is in a folder, nearest first, with where their paths begin."""
         known = self._chains.get((folder, name))
         if known is None:
@@ -132,7 +132,7 @@ class IgnoreRules:
             known = self._repositories[folder] = os.path.lexists(f"{folder}/.git")
         return known
 
-    def _rules(self, file: str) -> Rules | None:
+    def _rules(self, file: str) -> IgnoreFile | None:
         if file not in self._read:
             self._read[file] = read_rules(file)
         return self._read[file]

@@ -64,7 +64,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """`hits` in order of path and line. `secret` files held hits that are not shown."""
 
     hits: list[Hit] = field(default_factory=list[Hit])
@@ -75,7 +75,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class TextSearch:
     """One search. `unsaved` are texts that stand for their files; `tell` hears of hits as they come."""
 
     query: Query
@@ -83,9 +83,9 @@ class Search:
     unsaved: Mapping[Path, str]
     tell: Callable[[Sequence[Hit]], None]
     home: Path = field(default_factory=Path.home)
-    found: Found = field(default_factory=Found)
+    found: SearchResult = field(default_factory=SearchResult)
 
-    async def over(self, places: Sequence[Path]) -> Found:
+    async def over(self, places: Sequence[Path]) -> SearchResult:
         """Search these. What was found by then is in `found` even when this is cancelled."""
         try:
             for place in places:
@@ -159,7 +159,7 @@ class Search:
         return next((root for root in self.roots if place.is_relative_to(root)), place)
 
 
-class Documents(Protocol):
+class OpenDocuments(Protocol):
     """Of a workspace: what is open in the editor, and files as the user sees them."""
 
     def open_documents(self) -> Sequence[Buffer]: ...
@@ -167,7 +167,7 @@ class Documents(Protocol):
     async def look(self, path: Path) -> View: ...
 
 
-async def unsaved_texts(documents: Documents, places: Sequence[Path]) -> dict[Path, str]:
+async def unsaved_texts(documents: OpenDocuments, places: Sequence[Path]) -> dict[Path, str]:
     """Files below these places whose text in the editor is not on disk."""
     texts: dict[Path, str] = {}
     for buffer in documents.open_documents():
@@ -282,7 +282,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _explain(errors: str, found: Found) -> None:
+def _explain(errors: str, found: SearchResult) -> None:
     """Files that could not be read are told of; anything else is the pattern's fault."""
     for line in errors.splitlines():
         if line.endswith(")") and "(os error" in line:

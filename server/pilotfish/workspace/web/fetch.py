@@ -42,7 +42,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class WebPage:
     """What was fetched. `is_html` tells whether `text` is a page to be turned into Markdown."""
 
     url: str
@@ -61,7 +61,7 @@ class Elsewhere:
     url: str
 
 
-async def fetch(url: str, *, local_network: bool = False) -> Page | Elsewhere:
+async def fetch(url: str, *, local_network: bool = False) -> WebPage | Elsewhere:
     """Fetch a page by GET. With `local_network` this machine and its network may be reached as well."""
     import httpx2
 
@@ -106,7 +106,7 @@ def _checked_url(text: str) -> httpx2.URL:
     return url.copy_with(fragment=None)
 
 
-async def _follow(url: httpx2.URL, *, local_network: bool) -> Page | Elsewhere:
+async def _follow(url: httpx2.URL, *, local_network: bool) -> WebPage | Elsewhere:
     import httpx2
 
     async with httpx2.AsyncClient(
@@ -134,7 +134,7 @@ def _same_site(one: httpx2.URL, other: httpx2.URL) -> bool:
     return len(hosts) == 1 and not downgrade and not moved_port
 
 
-async def _read(response: httpx2.Response, url: httpx2.URL) -> Page:
+async def _read(response: httpx2.Response, url: httpx2.URL) -> WebPage:
     content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = bytearray()
     async for chunk in response.aiter_bytes(1 << 16):
@@ -146,7 +146,7 @@ async def _read(response: httpx2.Response, url: httpx2.URL) -> Page:
     if not is_html and not _is_text(data, content_type):
         size = response.headers.get("content-length") or len(data)
         raise ToolError(f"{url} is {content_type or 'binary data'} of {size} bytes, not text; bash can download it")
-    return Page(
+    return WebPage(
         url=str(url),
         status=response.status_code,
         content_type=content_type,
