@@ -32,7 +32,7 @@ class Bash(Args):
     command: str = Field(min_length=1)
     timeout: float | None = Field(None, gt=0, le=3600, description="seconds")
     background: bool = Field(False, description="for servers and watchers; then use bash_output")
-    for_real: bool = Field(False, description="after a read-only trial failed: ask the user to run it for real")
+    for_real: bool = Field(False, description="ask the user, after a read-only trial failed")
 
 
 async def run(context: Context, args: Bash) -> Result:

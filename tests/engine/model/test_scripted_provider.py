@@ -472,7 +472,7 @@ def test_as_a_process_it_prints_its_port_and_tells_what_it_saw(tmp_path: Path) -
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"text": ["a", "b"]}]))
     command = [sys.executable, "-m", "tests.support.provider", "--script", str(script), "--port", "0"]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         assert process.stdout is not None
         base = f"http://127.0.0.1:{int(process.stdout.readline())}"
