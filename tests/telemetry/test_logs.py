@@ -14,7 +14,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 from tests.support.engine import rig
 from tests.support.provider import call, say
 
-from pilotfish.telemetry.logs import start_logging, trace
+from pilotfish.engine.model.tracing import set_tracing
+from pilotfish.telemetry.logs import start_logging
 
 SAID = "a word between us"
 
@@ -57,7 +58,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
     recording = Recording()
     monkeypatch.setattr(otel, "_TRACER_PROVIDER", recording)
     yield recording
-    trace(False)
+    set_tracing(False)
 
 
 async def test_traces_are_made_when_wished_and_hold_nothing_that_was_said(tmp_path: Path, tracer: Recording) -> None:

@@ -22,12 +22,12 @@ from pilotfish.config.settings import Settings
 from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.model.providers import name_of_key
+from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.engine.session.pending_approvals import PendingApprovals
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import StoreNotice
-from pilotfish.telemetry.logs import trace
 from pilotfish.workspace.process.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
@@ -53,7 +53,7 @@ class EngineContext:
     ) -> None:
         self.settings = settings
         if settings.telemetry:
-            trace(True)
+            set_tracing(True)
         self.ledger = ledger
         self.catalog = Catalog(ledger)
         self.face = face
@@ -78,7 +78,7 @@ class EngineContext:
     def set_settings(self, settings: Settings) -> None:
         """New settings hold from the next turn on."""
         if settings.telemetry != self.settings.telemetry:
-            trace(settings.telemetry)
+            set_tracing(settings.telemetry)
         self.settings = settings
 
     # -- folders --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""What happened, for those who have to find out: a log file of JSON lines, figures per turn, and traces on request.
+"""The log file: JSON lines, for diagnosing what the server did.
 
-Nothing of a conversation is written: no prompt, no answer, no output of a tool, no key. stdout is the protocol and
-is never touched.
+Nothing from a conversation is logged: no prompt, no answer, no tool output, no API key. Nothing is written to stdout,
+which carries the protocol. `engine/model/tracing.py` has the OpenTelemetry traces.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from platformdirs import user_log_path
 from pilotfish.policy.secrets import mask
 
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
-"""the turn that a log line belongs to: 8 characters"""
+"""the last 8 characters of the id of the turn that a log line belongs to"""
 
-MAX_BYTES = 2_000_000  # of one log file; three are kept
+MAX_BYTES = 2_000_000  # per log file; three files are kept
 STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, request, message, and what was passed as `extra`."""
+    """Formats a record as one JSON object per line: time, level, logger, request, message, and the `extra` fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -44,15 +44,15 @@ class JsonLines(logging.Formatter):
 
 
 def log_path() -> Path | None:
-    """Where the log goes: `PILOTFISH_LOG` (a file; `off` for none), else the user's log directory."""
-    wanted = os.environ.get("PILOTFISH_LOG", "")
-    if wanted == "off":
+    """The path of the log file: `PILOTFISH_LOG`, or a file in the user's log directory. None if it is `off`."""
+    configured = os.environ.get("PILOTFISH_LOG", "")
+    if configured == "off":
         return None
-    return Path(wanted).expanduser() if wanted else user_log_path("pilotfish") / "pilotfish.log"
+    return Path(configured).expanduser() if configured else user_log_path("pilotfish") / "pilotfish.log"
 
 
 def start_logging(path: Path | None) -> None:
-    """Send the log to a file, readable by the user alone. A log that cannot be written is not worth a failed start."""
+    """Log to a file that only the user can read. If the file cannot be opened, start without a log."""
     root = logging.getLogger()
     root.setLevel(logging.INFO)
     for noisy in ("httpx2", "httpcore2", "openai", "anthropic", "pygls", "asyncio", "mcp"):
@@ -62,22 +62,14 @@ def start_logging(path: Path | None) -> None:
         try:
             handler = file_handler(path)
         except OSError as error:
-            sys.stderr.write(f"pilotfish: no log is kept: {error}\n")
+            sys.stderr.write(f"pilotfish: cannot write the log file: {error}\n")
     root.handlers = [handler]
 
 
 def file_handler(path: Path) -> logging.Handler:
-    """What writes the log to a file, readable by the user alone. OSError when it cannot."""
+    """A rotating handler for a log file that only the user can read. Raises OSError if it cannot be opened."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handler = RotatingFileHandler(path, maxBytes=MAX_BYTES, backupCount=2, encoding="utf-8", delay=False)
     path.chmod(0o600)
     handler.setFormatter(JsonLines())
     return handler
-
-
-def trace(wanted: bool) -> None:
-    """Trace every run with OpenTelemetry, contents left out, or stop to. Where traces go, OTEL's own settings say."""
-    from pydantic_ai import Agent
-    from pydantic_ai.models.instrumented import InstrumentationSettings
-
-    Agent.instrument_all(InstrumentationSettings(include_content=False) if wanted else False)
