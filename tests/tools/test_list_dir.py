@@ -8,7 +8,7 @@ from tests.support.tools import bench, parse, plant_empty
 
 from pilotfish.errors import ToolError
 from pilotfish.tools.list_dir import TOOL
-from pilotfish.workspace.files import listing
+from pilotfish.workspace.search import listing
 
 
 async def check(root: Path, expected: str, **args: object) -> None:

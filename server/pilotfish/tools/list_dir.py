@@ -9,8 +9,8 @@ from pydantic import Field
 
 from pilotfish.conversation.messages import Category, Location
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch
-from pilotfish.workspace.files.listing import list_folder
 from pilotfish.workspace.search.ignore import IgnoreRules
+from pilotfish.workspace.search.listing import list_folder
 
 MAX_ENTRIES = 500
 

@@ -56,6 +56,23 @@ def test_a_link_is_as_sensitive_as_its_name_and_its_goal(roots: list[Path], home
         assert (place.sensitive, place.secret) == ("environment file, often with secrets", True)
 
 
+def test_a_hard_link_to_a_secret_file_is_as_secret_as_the_file(roots: list[Path], home: Path) -> None:
+    (roots[0] / "src").mkdir()
+    (roots[0] / ".env").write_text("KEY=1")
+    (roots[0] / "src/notes.txt").hardlink_to(roots[0] / ".env")
+    (home / ".ssh").mkdir()
+    (home / ".ssh/key").write_text("KEY")
+    (roots[0] / "readme.txt").hardlink_to(home / ".ssh/key")
+    (roots[0] / "plain.txt").write_text("plain")
+    (roots[0] / "copy.txt").hardlink_to(roots[0] / "plain.txt")
+    found = {name: resolve(name, roots[:1], home) for name in ("src/notes.txt", "readme.txt", "copy.txt")}
+    assert {name: (place.sensitive, place.secret) for name, place in found.items()} == {
+        "src/notes.txt": ("environment file, often with secrets", True),
+        "readme.txt": ("hard link to a key or password file", True),
+        "copy.txt": (None, False),
+    }
+
+
 def test_a_root_may_itself_be_a_sensitive_place(roots: list[Path], home: Path) -> None:
     place = resolve("~/.bashrc", roots, home)
     assert place == ResolvedPath(home / ".bashrc", False, None, "shell start-up file")

@@ -68,6 +68,13 @@ async def test_secrets_are_named_and_not_shown(tmp_path: Path) -> None:
     assert (lines(found, tmp_path), found.secret) == ([("a.txt", 1, "fish")], {str(tmp_path / ".env")})
 
 
+async def test_a_hard_link_to_a_secret_file_is_not_shown(tmp_path: Path) -> None:
+    plant(tmp_path, {".env": "fish\n", "src/a.txt": "fish\n"})
+    (tmp_path / "src/notes.txt").hardlink_to(tmp_path / ".env")
+    found = await find(tmp_path, "fish", places=(tmp_path / "src",))
+    assert (lines(found, tmp_path), found.secret) == ([("src/a.txt", 1, "fish")], {str(tmp_path / "src/notes.txt")})
+
+
 async def test_unsaved_text_stands_for_the_file(tmp_path: Path) -> None:
     plant(tmp_path, {"a.py": "old fish\n", "b.py": "fish\n", "c.py": "nothing\n"})
     unsaved = {tmp_path / "a.py": "one\ntwo\n", tmp_path / "c.py": "x\nnew fish\n", tmp_path / "new.py": "fish!\n"}

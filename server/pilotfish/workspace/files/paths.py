@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pilotfish.errors import Refused
-from pilotfish.workspace.files.sensitive import mark_of
+from pilotfish.workspace.files.sensitive import hard_link_mark, mark_of
 
 _SYSTEM = ("/proc", "/sys", "/dev")
 
@@ -46,6 +46,8 @@ def resolve(text: str, roots: Sequence[Path], home: Path) -> ResolvedPath:
     root = next((root for root in roots if _within(real, root)), None)
     # A link named .env and a link to .env are both what they look like.
     mark = mark_of((real, written), home)
+    if mark is None or not mark.secret:
+        mark = hard_link_mark(real, root, home) or mark
     why, secret = (mark.why, mark.secret) if mark else (None, False)
     return ResolvedPath(Path(real), root is not None, root, why, secret=secret)
 

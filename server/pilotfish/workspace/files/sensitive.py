@@ -7,7 +7,10 @@ would compare them: without case, without invisible characters, without trailing
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import stat
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,6 +28,50 @@ class Sensitivity:
 def mark_of(paths: Iterable[Path | str], home: Path) -> Sensitivity | None:
     """The gravest mark of a file that goes by these names."""
     return _mark_of(tuple(map(str, paths)), str(home))
+
+
+def hard_link_mark(path: str, root: Path | None, home: Path) -> Sensitivity | None:
+    """The mark of a secret file that `path` is a hard link to.
+
+    The secret files that are compared: the usual ones of the home, and those in the folders from `path` up to `root`
+    (without a root, in the folder of `path`). Only a file that has more than one link costs more than one `stat`.
+    """
+    try:
+        file = os.stat(path)  # noqa: PTH116 - every call of a tool comes here several times
+    except (OSError, ValueError):
+        return None
+    if file.st_nlink < 2 or not stat.S_ISREG(file.st_mode):
+        return None
+    if any(os.path.samestat(file, secret) for secret in secrets_at_home(home)):
+        return Sensitivity("hard link to a key or password file", secret=True)
+    folder = Path(path).parent
+    for place in (folder, *folder.parents):
+        names: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            names += [entry.path for entry in entries if entry.inode() == file.st_ino]
+        if (mark := mark_of(names, home)) is not None and mark.secret:
+            return mark
+        if root is None or place == root:
+            break
+    return None
+
+
+def secrets_at_home(home: Path) -> list[os.stat_result]:
+    """The user's best-known secret files. A hard link to one may be in the workspace."""
+    found: list[os.stat_result] = []
+    for folder in _KEY_FOLDERS_AT_HOME:
+        with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
+            found += [entry.stat(follow_symlinks=False) for entry in entries]
+    for name in _KEY_FILES_AT_HOME:
+        with contextlib.suppress(OSError):
+            found.append((home / name).lstat())
+    return found
+
+
+_KEY_FOLDERS_AT_HOME = (
+    ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".config/gh", ".config/gcloud", ".config/rclone",
+)  # fmt: skip
+_KEY_FILES_AT_HOME = (".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".vault-token")
 
 
 @lru_cache(maxsize=512)  # names alone decide, and a turn comes back to the same few files

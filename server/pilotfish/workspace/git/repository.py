@@ -16,11 +16,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilotfish.workspace.process.sandbox import GIT_SETTINGS, git_settings
-
 TIMEOUT = 3.0
 MAX_MODULES = 100
-MAX_NAMED = 5  # settings a question names
+MAX_NAMED = 5  # settings that an approval names
+
+GIT_SETTINGS = (
+    ("core.fsmonitor", "false"),
+    ("core.pager", "cat"),
+    ("core.askPass", ""),
+    ("log.showSignature", "false"),
+    ("protocol.ext.allow", "never"),
+    ("safe.bareRepository", "explicit"),
+)
+"""Override the repository's own values, because each of these names a program that reading a repository would run.
+Settings whose names a repository can choose are overridden one by one in `tame_repository`."""
 
 _CONVERTER = re.compile(r"diff\..+\.textconv")
 _DIFFER = re.compile(r"diff\.(?:.+\.command|external)")
@@ -51,6 +60,14 @@ class Setting:
 
     name: str
     value: str
+
+
+def git_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Environment variables that set these git settings. They override every configuration file."""
+    named = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (key, value) in enumerate(settings):
+        named |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return named
 
 
 def tame_repository(

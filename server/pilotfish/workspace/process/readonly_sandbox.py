@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Literal
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.files.sensitive import mark_of
+from pilotfish.workspace.files.sensitive import mark_of, secrets_at_home
 from pilotfish.workspace.process import landlock, seccomp
 
 Kind = Literal["bubblewrap", "landlock", "sandbox-exec", "none"]
@@ -267,7 +267,7 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
     are too many files to say."""
     looked = 0
     found: dict[Path, None] = {}
-    inodes: dict[int, None] = dict.fromkeys(_inodes_at_home(home))
+    inodes: dict[int, None] = dict.fromkeys(stat.st_ino for stat in secrets_at_home(home))
     others: list[tuple[int, str]] = []
     waiting = [str(root) for root in roots]
     while waiting:
@@ -297,34 +297,6 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
             "The workspace has too many secret files to hide them. Call it with for_real: the user is asked"
         )
     return tuple(found)
-
-
-_KEYS_AT_HOME = (
-    ".ssh",
-    ".aws",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".azure",
-    ".config/gh",
-    ".config/gcloud",
-    ".config/rclone",
-)
-_KEY_FILES_AT_HOME = (".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".vault-token")
-
-
-def _inodes_at_home(home: Path) -> Iterator[int]:
-    """The user's best-known secrets: a hard link to one may lie in the workspace."""
-    for folder in _KEYS_AT_HOME:
-        try:
-            yield from (entry.inode() for entry in os.scandir(home / folder))
-        except OSError:
-            continue
-    for name in _KEY_FILES_AT_HOME:
-        try:
-            yield (home / name).lstat().st_ino
-        except OSError:
-            continue
 
 
 Layer = Literal["show", "hide"]

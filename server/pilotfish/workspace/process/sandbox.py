@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pilotfish.config.settings import Settings
+from pilotfish.workspace.git.repository import GIT_SETTINGS, git_settings
 from pilotfish.workspace.process.readonly_sandbox import (
     TOOL_FOLDERS,
     TOOL_SECRETS,
@@ -64,17 +65,6 @@ QUIET = {
 }
 """Nobody sits at a terminal: nothing may page, prompt or open an editor."""
 
-GIT_SETTINGS = (
-    ("core.fsmonitor", "false"),
-    ("core.pager", "cat"),
-    ("core.askPass", ""),
-    ("log.showSignature", "false"),
-    ("protocol.ext.allow", "never"),
-    ("safe.bareRepository", "explicit"),
-)
-"""Stronger than a repository's own: each of these names a program that reading a repository would run. Those whose
-names are a repository's to choose are in `repository.py`."""
-
 SSH = "ssh -oBatchMode=yes"
 
 IDENTITY_FILE = ".gitconfig"
@@ -113,14 +103,6 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     if not any(kept.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
         kept["LC_CTYPE"] = "C.UTF-8"
     return kept
-
-
-def git_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Settings of git as an environment: they are stronger than any file's."""
-    named = {"GIT_CONFIG_COUNT": str(len(settings))}
-    for index, (key, value) in enumerate(settings):
-        named |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
-    return named
 
 
 NO_READ_ONLY = no_read_only_sandbox("none was looked for")

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.editor import Buffer
-from pilotfish.workspace.files.sensitive import mark_of
+from pilotfish.workspace.files.sensitive import hard_link_mark, mark_of
 from pilotfish.workspace.files.view import View
 from pilotfish.workspace.search.globs import compile_glob, last_name, whole_in_name
 from pilotfish.workspace.search.ignore import IgnoreRules
@@ -99,18 +99,19 @@ class TextSearch:
 
     async def _folder(self, folder: Path) -> None:
         unsaved = {path: text for path, text in self.unsaved.items() if path.is_relative_to(folder)}
-        rules = IgnoreRules(self._root_of(folder))
+        root = self._root_of(folder)
+        rules = IgnoreRules(root)
         shown = None if self.query.include_ignored else rules
-        sieve = _Sieve(self.query, folder, frozenset(map(str, unsaved)), self.home, shown)
+        sieve = _Sieve(self.query, folder, frozenset(map(str, unsaved)), self.home, shown, root)
         ignoring = ("--no-ignore",) if self.query.include_ignored else rules.options(folder)
         await self._run(folder, (*ignoring, "."), sieve)
         if not self.query.include_ignored and not rules.ignored(folder, is_dir=True):
             unsaved = {path: text for path, text in unsaved.items() if not rules.ignored(path, is_dir=False)}
-        await self._copies(folder, unsaved, _Sieve(self.query, folder, frozenset(), self.home, shown))
+        await self._copies(folder, unsaved, _Sieve(self.query, folder, frozenset(), self.home, shown, root))
 
     async def _file(self, file: Path) -> None:
         """A file that is named is searched, whatever it is: policy has judged it."""
-        sieve = _Sieve(self.query, file.parent, frozenset(), None, None)
+        sieve = _Sieve(self.query, file.parent, frozenset(), None, None, None)
         if file in self.unsaved:
             await self._copies(file.parent, {file: self.unsaved[file]}, sieve)
             return
@@ -227,12 +228,14 @@ class _Sieve:
         replaced: frozenset[str],
         home: Path | None,
         rules: IgnoreRules | None,
+        root: Path | None,
     ) -> None:
         self._mode = query.mode
         self._folder = folder
         self._replaced = replaced
         self._home = home
         self._rules = rules
+        self._root = root
         self._glob = None if query.glob is None or whole_in_name(query.glob) else compile_glob(query.glob)
         self._kept: dict[bytes, str | None] = {}
         self.secret: set[str] = set()
@@ -268,7 +271,9 @@ class _Sieve:
             return None
         if self._home is None:
             return path
-        mark = mark_of((Path(path),), self._home)
+        mark = mark_of((path,), self._home)
+        if mark is None or not mark.secret:
+            mark = hard_link_mark(path, self._root, self._home)
         if mark is not None and mark.secret:
             self.secret.add(path)
             return None
