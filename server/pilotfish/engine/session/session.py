@@ -63,6 +63,11 @@ class LiveSession:
         self._asked_again.set()
 
     @property
+    def turn_id(self) -> str | None:
+        """The turn that runs."""
+        return self.turn.turn_id if self.turn is not None else None
+
+    @property
     def running_turn(self) -> str | None:
         """the turn that runs, or that waits to be taken up again"""
         if self.turn is not None:

@@ -8,31 +8,60 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pilotfish.conversation.messages import CanonicalMessage
 from pilotfish.conversation.records import NoticeRecord, SessionRecord
 from pilotfish.conversation.registry import ToolCallRegistry
+from pilotfish.engine.context import EngineContext
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.errors import FailureKind, ToolError
+from pilotfish.engine.prompt import InstructionFiles
+from pilotfish.engine.session.session_history import SessionHistory
+from pilotfish.errors import FailureKind, StorageError, ToolError
 from pilotfish.policy.judge import CallFacts, Mode, Rule, Verdict, judge
+from pilotfish.store.catalog import SessionRow
+from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
+    from pydantic_ai.models import Model
     from pydantic_ai.toolsets import AbstractToolset
 
     from pilotfish.config.settings import Settings
-    from pilotfish.engine.session.session import LiveSession
     from pilotfish.engine.turn.compaction import ContextFill
     from pilotfish.engine.turn.request_history import RequestHistory
     from pilotfish.engine.turn.usage import Meter
 
 
+class ServedSession(Protocol):
+    """The session whose turns use the services. `session.LiveSession` implements it."""
+
+    row: SessionRow
+    rules: list[Rule]
+
+    @property
+    def world(self) -> EngineContext: ...
+    @property
+    def conversation(self) -> SessionHistory: ...
+    @property
+    def workspace(self) -> Workspace: ...
+    @property
+    def agents_rules(self) -> InstructionFiles: ...
+    @property
+    def turn_id(self) -> str | None:
+        """The running turn."""
+        ...
+
+    def model(self) -> Model: ...
+    def is_asked(self, call_id: str) -> None: ...
+
+
 class TurnServices:
     """For every turn of one session."""
 
-    def __init__(self, session: LiveSession) -> None:
+    def __init__(self, session: ServedSession) -> None:
         self._session = session
         self._world = world = session.world
         self._conversation = conversation = session.conversation
@@ -100,7 +129,7 @@ class TurnServices:
                 self._told_problems.add(problem)
                 self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
 
-    def _warn(self, turn_id: str, message: str, remedy: str, cause: FailureKind) -> None:
+    def _warn(self, turn_id: str, message: str, remedy: str | None, cause: FailureKind | None) -> None:
         now = self.clock()
         self.emit(
             NoticeRecord(turn_id=turn_id, level="warning", message=message, remedy=remedy, cause=cause, timestamp=now)
@@ -165,8 +194,7 @@ class TurnServices:
 
     async def _ask_for_trust(self) -> None:
         """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
-        turn, folder, ask = self._session.turn, self._session.row.workspace, self._world.ask_for_trust
-        turn_id = turn.turn_id if turn else ""
+        folder, ask, turn_id = self._session.row.workspace, self._world.ask_for_trust, self._session.turn_id or ""
         async with self._asking_for_trust:
             if self.undecided and ask and folder and self._trust_asked_in != turn_id:
                 self._trust_asked_in = turn_id
@@ -184,7 +212,24 @@ class TurnServices:
 
     async def ask(self, question: Question) -> Answer | None:
         self._session.is_asked(question.call.id)
-        return await self._world.asked.ask(self._session, question)
+        answer = await self._world.asked.ask(question)
+        rule = answer and next((option.standing for option in question.options if option.id == answer.option_id), None)
+        if rule is not None:
+            self._add_rule(rule)
+        return answer
+
+    def _add_rule(self, rule: Rule) -> None:
+        """Keep the rule of an answer. One that cannot be written holds in this session, like the answer itself."""
+        session = self._session
+        if rule.scope == "session":
+            session.rules.append(rule)
+            return
+        try:
+            self._world.add_rule(rule, session.row.workspace)
+        except StorageError as error:
+            session.rules.append(replace(rule, scope="session"))
+            if session.turn_id is not None:
+                self._warn(session.turn_id, f"{error} It holds in this session.", error.remedy, None)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
         return await self._world.face.ask_user(self.session_id, turn_id, question, options)

@@ -12,22 +12,20 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from pilotfish.conversation.messages import CallApproval, CallStatus, CanonicalToolCall
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.engine.session.pending_approvals import options
+from pilotfish.engine.pending_approvals import options
 from pilotfish.engine.turn.call_facts import collect
+from pilotfish.engine.turn.context import TurnContext
 from pilotfish.errors import ToolError
 from pilotfish.policy.audit_chain import digest
 from pilotfish.policy.judge import CallFacts, Verdict, Wall, describe
 from pilotfish.tools.tool import Args, Context, Preview, Tool
 from pilotfish.workspace.process.processes import Leave
-
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
 MAX_ASKS = 5  # how often one call is asked again because its documents moved on
 AMENDABLE = frozenset({"bash", "write_file", "update_file"})
@@ -75,7 +73,7 @@ class Denied(Exception):
 class CallApprovals:
     """For the calls of one turn. `context` gives what a tool sees of its call."""
 
-    def __init__(self, turn: RequestOrchestrator, context: Callable[[str], Context]) -> None:
+    def __init__(self, turn: TurnContext, context: Callable[[str], Context]) -> None:
         self._turn = turn
         self._ports = turn.ports
         self._context = context

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.exceptions import ModelRetry, RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
@@ -35,13 +35,12 @@ from pydantic_ai.messages import (
 from pilotfish.conversation.records import AgentState, StateRecord, StopReason
 from pilotfish.conversation.text_calls import find_calls
 from pilotfish.engine.model.resolve import broke_off, failure
-from pilotfish.engine.turn.agent import main_agent
+from pilotfish.engine.turn.agent import AgentDeps, main_agent
+from pilotfish.engine.turn.context import TurnContext
+from pilotfish.engine.turn.tool_runner import ToolRunner
 from pilotfish.errors import TurnError
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +48,15 @@ log = logging.getLogger(__name__)
 class Loop:
     """The loop of one turn. A request that failed for a passing reason is tried again by another `run`."""
 
-    def __init__(self, turn: RequestOrchestrator) -> None:
+    def __init__(self, turn: TurnContext, calls: ToolRunner, instructions: Callable[[], str], *, resumed: bool) -> None:
         self.iteration = 0
         """how many requests the turn itself has made"""
         self.answers = 0
         """how many of them were answered"""
         self._turn = turn
+        self._calls = calls
+        self._deps = AgentDeps(self, calls, instructions)
+        self._resumed = resumed
         self._state = ResponseState(self._state_changed)
         self._last: ModelResponse | None = None
         self._broken = 0
@@ -71,13 +73,13 @@ class Loop:
         """Run the model until it is done, stopped, or over a limit. Raises `TurnError` for what went wrong."""
         turn, recording = self._turn, self._turn.recording
         model = turn.model()
-        history = recording.begin_run(model.system, resumed=turn.resumed and not self.iteration)
+        history = recording.begin_run(model.system, resumed=self._resumed and not self.iteration)
         with capture_run_messages() as said:
             try:
                 async with main_agent().iter(
                     message_history=history,
                     model=model,
-                    deps=turn,
+                    deps=self._deps,
                     usage=turn.meter.run,
                     usage_limits=turn.meter.limits,
                     cancellation_token=turn.stop.token,
@@ -96,7 +98,7 @@ class Loop:
                             async with node.stream(run.ctx) as results:  # the calls of phase 5
                                 async for result in results:
                                     if isinstance(result, FunctionToolResultEvent):
-                                        turn.calls.answered(result.part.tool_call_id, str(result.part.content))
+                                        self._calls.answered(result.part.tool_call_id, str(result.part.content))
             except RunCancelled as cancelled:
                 recording.rest(cancelled.all_messages(), keep_partial=True)
                 return "cancelled"

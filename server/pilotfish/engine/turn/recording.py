@@ -24,11 +24,11 @@ from pilotfish.conversation.records import (
     PlanEntry,
     PlanRecord,
 )
-from pilotfish.engine.frontend import Ports
 from pilotfish.engine.model.adapter import know, to_canonical
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.turn.recovery import partial_messages
 from pilotfish.engine.turn.response_stream import ResponseStream
+from pilotfish.engine.turn.services import Ports
 from pilotfish.engine.turn.steering import Steering
 from pilotfish.errors import FailureKind
 from pilotfish.workspace.files.changes import FileChange

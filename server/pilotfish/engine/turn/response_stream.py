@@ -28,7 +28,7 @@ from pilotfish.conversation.history.sanitizer import sendable_name
 from pilotfish.conversation.message_parser import fit
 from pilotfish.conversation.messages import CanonicalToolCall, normalise_args
 from pilotfish.conversation.records import ChunkRecord, ToolCallRecord
-from pilotfish.engine.frontend import Ports
+from pilotfish.engine.turn.services import Ports
 from pilotfish.tools import BY_NAME
 
 

@@ -6,10 +6,10 @@ of steps gracefully.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_ai import Agent, CancellationToken, RunContext, Tool, ToolFailed
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
@@ -26,8 +26,8 @@ from pilotfish.policy.secrets import mask
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import parameters
 
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
+RunReadingTool = Callable[[str, Mapping[str, Any]], Awaitable[str | None]]
+"""Runs a tool by its name and arguments. Returns None if policy does not allow the call without a question."""
 
 MAX_STEPS = 12  # requests of one research
 READING = frozenset({"read_file", "list_dir", "glob", "grep"})
@@ -41,13 +41,13 @@ Use these headings. What the user wants: every wish, rule and limit, in their wo
 how. Known facts: paths, names, errors, decisions. Plan and next step. Leave out politeness and detours."""
 
 
-async def research(turn: RequestOrchestrator, question: str, progress: Callable[[str], None]) -> str:
-    """Answer a question about the code. If the steps run out, the answer is what was looked at until then."""
-    search = _Search(turn, progress)
+async def research(
+    question: str, *, model: Model, meter: Meter, run_tool: RunReadingTool, progress: Callable[[str], None]
+) -> str:
+    """Answer a question about the code. If the steps run out, the answer is the list of the steps made until then."""
+    search = _Search(run_tool, progress)
     try:
-        return await _ask(
-            _research_agent(), question, model=turn.model(), meter=turn.meter, origin="research", deps=search
-        )
+        return await _ask(_research_agent(), question, model=model, meter=meter, origin="research", deps=search)
     except _OutOfSteps:
         return "The search ran out of steps. What it looked at:\n" + "\n".join(search.steps)
     except UsageLimitExceeded as error:
@@ -73,7 +73,7 @@ async def summarise(messages: Sequence[CanonicalMessage], model: Model, meter: M
 
 @dataclass(slots=True)
 class _Search:
-    turn: RequestOrchestrator
+    run_tool: RunReadingTool
     progress: Callable[[str], None]
     steps: list[str] = field(default_factory=list[str])
 
@@ -146,7 +146,7 @@ def _research_agent() -> Agent[_Search | None, str]:
 def _runner(name: str) -> Callable[..., Any]:
     async def run(ctx: RunContext[_Search], **args: Any) -> str:
         try:
-            text = await ctx.deps.turn.calls.read_quietly(name, args)
+            text = await ctx.deps.run_tool(name, args)
         except (PilotfishError, OSError) as error:
             raise ToolFailed(str(error)) from error
         if text is None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -22,6 +22,8 @@ from pilotfish.conversation.messages import FINAL_STATUSES, CallResult, CallStat
 from pilotfish.conversation.repeated_calls import Repeats
 from pilotfish.engine.turn.approvals import Allowed, CallApprovals, Denied, argument_errors
 from pilotfish.engine.turn.call_order import Order
+from pilotfish.engine.turn.context import TurnContext
+from pilotfish.engine.turn.subagents import research
 from pilotfish.errors import PilotfishError, ToolError
 from pilotfish.policy.hosts import host_of, local_address
 from pilotfish.policy.judge import CallFacts
@@ -29,9 +31,6 @@ from pilotfish.policy.secrets import mask
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Args, Context, Network, Result, Tool
 from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
-
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class ToolOutcome:
 class ToolRunner:
     """The calls of one turn."""
 
-    def __init__(self, turn: RequestOrchestrator) -> None:
+    def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self._order = Order()
         self._slots = asyncio.Semaphore(turn.settings.max_parallel_tools)
@@ -224,7 +223,7 @@ class ToolRunner:
         if await turn.ask_user(question, ("Go on", "Stop")) != "Go on":
             said = "The turn was stopped: it repeated the same call."
             turn.recording.notice("warning", said, "Say what to do differently.")
-            turn.cancel()
+            turn.stop.ask()
 
     def _with_changes(self, call: CanonicalToolCall, text: str) -> str:
         """What the model hears beside a result: files it knows that have changed under it."""
@@ -257,7 +256,7 @@ class ToolRunner:
             call_id=call_id,
             progress=lambda text: turn.pieces.progress(call_id, text),
             ask_user=turn.ask_user,
-            research=turn.research,
+            research=self._research,
             show_plan=turn.recording.show_plan,
             read_output=turn.ports.read_output,
             max_output=turn.settings.max_tool_output,
@@ -266,6 +265,12 @@ class ToolRunner:
             approved=approved or {},
             judged=judged or {},
             leave=leave,
+        )
+
+    async def _research(self, question: str, progress: Callable[[str], None]) -> str:
+        turn = self._turn
+        return await research(
+            question, model=turn.model(), meter=turn.meter, run_tool=self.read_quietly, progress=progress
         )
 
 
