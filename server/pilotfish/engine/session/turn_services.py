@@ -69,16 +69,16 @@ class TurnServices:
         self._trust_asked_in = ""
         self._trust_question: asyncio.Future[None] | None = None
         self.clock = world.clock
-        self._sending: RequestHistory | None = None
+        self._request_history: RequestHistory | None = None
         self._told_problems: set[str] = set()
         self.new_id = world.new_id
         self.fairness_gate = world.fairness_gate
-        self.keep = world.ledger.put_blob
+        self.store_blob = world.ledger.put_blob
         self.emit = conversation.emit
         self.wait_written = conversation.wait_written
         self.wait_durable = conversation.wait_durable
         self.backpressure = conversation.backpressure
-        self.left_over = conversation.left_over
+        self.unrecorded_chunks = conversation.unrecorded_chunks
         self.audit = conversation.audit
 
     @property
@@ -93,18 +93,18 @@ class TurnServices:
     def history(self) -> list[CanonicalMessage]:
         return self._conversation.history
 
-    def sending(self, settings: Settings) -> RequestHistory:
+    def request_history(self, settings: Settings) -> RequestHistory:
         from pilotfish.engine.turn.request_history import RequestHistory  # only a turn needs it, which has loaded it
 
-        if self._sending is None or not self._sending.fits(settings):
-            self._sending = RequestHistory(settings)
-        return self._sending
+        if self._request_history is None or not self._request_history.fits(settings):
+            self._request_history = RequestHistory(settings)
+        return self._request_history
 
     @property
     def registry(self) -> ToolCallRegistry:
         return self._conversation.registry
 
-    async def taken_up(self, turn_id: str) -> None:
+    async def prompt_emitted(self, turn_id: str) -> None:
         """A prompt is on its way to the ledger, where it is before a model is asked. The first one gives the title."""
         session, world = self._session, self._world
         self._warn_of_rules(turn_id)
@@ -116,7 +116,7 @@ class TurnServices:
             session.row = row = await world.catalog.get(session.row.id)
             if row.title:
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
-        if self.undecided and session.agents_rules.there(self._open_paths()):
+        if self.trust_undecided and session.agents_rules.there(self._open_paths()):
             await self._ask_for_trust()
         if self.trusted:
             world.use_mcp()
@@ -135,7 +135,7 @@ class TurnServices:
             NoticeRecord(turn_id=turn_id, level="warning", message=message, remedy=remedy, cause=cause, timestamp=now)
         )
 
-    async def room(self) -> None:
+    async def wait_for_client(self) -> None:
         await self._world.face.room()
 
     async def read_output(self, call_id: str, first: int, count: int) -> str:
@@ -180,14 +180,14 @@ class TurnServices:
         return self._world.trusted(self._session.row.workspace)
 
     @property
-    def undecided(self) -> bool:
+    def trust_undecided(self) -> bool:
         folder = self._session.row.workspace
         if self._world.ask_for_trust is None or folder is None or self.trusted:
             return False
         return self._world.book.trust_of(Path(folder)) is None
 
-    async def gains_trust(self, facts: CallFacts) -> bool:
-        if not self.undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
+    async def ask_for_trust(self, facts: CallFacts) -> bool:
+        if not self.trust_undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
             return False
         await self._ask_for_trust()
         return self.trusted
@@ -196,7 +196,7 @@ class TurnServices:
         """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
         folder, ask, turn_id = self._session.row.workspace, self._world.ask_for_trust, self._session.turn_id or ""
         async with self._asking_for_trust:
-            if self.undecided and ask and folder and self._trust_asked_in != turn_id:
+            if self.trust_undecided and ask and folder and self._trust_asked_in != turn_id:
                 self._trust_asked_in = turn_id
                 self._trust_question = asyncio.ensure_future(ask(Path(folder)))
                 try:

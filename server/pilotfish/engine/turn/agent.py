@@ -1,6 +1,6 @@
-"""The pydantic-ai agent of a turn: built once, it reaches the turn it runs for through `ctx.deps`.
+"""The pydantic-ai agent of all turns. It is built once; a run reaches its turn through `ctx.deps`.
 
-Hides: the library's hooks. They call the phases of the loop (`loop.py`) and run each call (`calls.py`).
+Hides: the library's hooks. They call the phases of the loop (`loop.py`) and run each call (`tool_runner.py`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pilotfish.tools import BY_NAME, TOOLS
 from pilotfish.tools.tool import Tool as PilotfishTool
 from pilotfish.tools.tool import parameters
 
-pydantic_ai.BANNER_ENABLED = False  # a terminal, and a coding agent's pipe, show our words and nobody else's
+pydantic_ai.BANNER_ENABLED = False  # no library banner in the terminal or in a pipe
 
-TOOL_RETRIES = 3  # how often one tool may be called wrongly in a row
-OUTPUT_RETRIES = 2  # how many empty answers a run forgives
+TOOL_RETRIES = 3  # consecutive invalid calls of one tool
+OUTPUT_RETRIES = 2  # empty responses in one run
 
 
 class RequestPhases(Protocol):
     """What happens before and after each request to the model. `loop.Loop` implements it."""
 
     async def before_request(
-        self, said: Sequence[ModelMessage], messages: Sequence[ModelMessage]
+        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage]
     ) -> list[ModelMessage]: ...
     def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse: ...
 
@@ -53,7 +53,7 @@ Context = RunContext[AgentDeps]
 
 @cache
 def main_agent() -> Agent[AgentDeps, str]:
-    """The agent with every tool. Its tools' functions never run: `Hooks.wrap_tool_execute` runs the call."""
+    """The agent with every tool. The functions of its tools never run: `Hooks.wrap_tool_execute` runs the call."""
     return Agent(
         None,
         deps_type=AgentDeps,
@@ -66,7 +66,7 @@ def main_agent() -> Agent[AgentDeps, str]:
 
 
 class Hooks(AbstractCapability[AgentDeps]):
-    """Calls the turn at each step of a run. Holds no state."""
+    """Calls the turn at each step of a run. Stateless."""
 
     async def before_model_request(self, ctx: Context, request_context: ModelRequestContext) -> ModelRequestContext:
         request_context.messages = await ctx.deps.phases.before_request(ctx.messages, request_context.messages)

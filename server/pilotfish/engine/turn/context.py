@@ -40,10 +40,10 @@ class TurnContext:
         self.request = RequestContext(turn_id[-8:])
         self.stop = Cancellation(ports.clock)
         self.steering = Steering()
-        self.pieces = ResponseStream(ports, turn_id)
-        self.recording = Recording(ports, turn_id, settings, self.pieces, self.steering)
+        self.stream = ResponseStream(ports, turn_id)
+        self.recording = Recording(ports, turn_id, settings, self.stream, self.steering)
         self.meter = Meter(
-            turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.pieces.own_calls
+            turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.stream.own_calls
         )
 
     async def ask_user(self, question: str, options: Sequence[str]) -> str | None:

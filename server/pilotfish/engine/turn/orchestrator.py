@@ -2,11 +2,11 @@
 
     user_input ──► assistant ──► tool_execution ──► response ──► assistant … ──► the end
 
-`run` reads top to bottom: record the prompt, converse until the model is done, close what is open, end. The loop of
-requests and calls, with its seven phases, is in `loop.py`. A response is shown in pieces while it comes (`pieces.py`)
-and recorded whole (`recording.py`), then its calls run (`calls.py`).
+`run` reads top to bottom: record the prompt, run the loop until the model is done, close the open calls, end the turn.
+The loop of requests and calls, with its seven phases, is in `loop.py`. A response is streamed to the client
+(`response_stream.py`) and recorded when it is complete (`recording.py`). Then its calls run (`tool_runner.py`).
 
-Promises: however a turn ends, every announced call is closed, everything said is in the ledger, and the history can be
+Promises: however a turn ends, every announced call is closed, every message is in the ledger, and the history can be
 sent again.
 """
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_TRIES = 4  # of one model request whose failure may pass
-LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry to the user
+MAX_TRIES = 4  # of one model request that failed with a retryable error
+LONGEST_WAIT = 60.0  # seconds; a longer wait is left to the user
 
 
 class RequestOrchestrator:
@@ -66,7 +66,7 @@ class RequestOrchestrator:
             ports=ports, turn_id=turn_id, settings=settings, workspace=workspace, model=model
         )
         self.turn_id = turn_id
-        self.pieces = turn.pieces
+        self.stream = turn.stream
         self.recording = turn.recording
         self._ports = ports
         self._registry = turn.registry
@@ -82,24 +82,24 @@ class RequestOrchestrator:
         self._prompt_id = prompt_id
         self._prepared = prepared
         self._jobs_before = workspace.processes.jobs
-        workspace.processes.take_killed()  # what earlier turns ended is not for this one's receipt
+        workspace.processes.take_killed()  # processes of earlier turns do not belong in this turn's receipt
 
     # -- the turn, top to bottom -------------------------------------------------------------------------------
 
     async def run(self) -> Outcome:
-        """Run the turn to its end. Never raises for anything that happens inside it."""
+        """Run the turn to its end. Errors inside the turn are part of the outcome and are not raised."""
         request_id.set(self._request.request_id)
         began = self._clock()
         if self._resumed:
-            self._take_up_again()
+            self._resume()
         else:
-            self._take_up()
-            await self._ports.taken_up(self.turn_id)
+            self._start()
+            await self._ports.prompt_emitted(self.turn_id)
         stop: StopReason = "failed"
         error: Failure | None = None
         try:
-            stop = await self._converse()
-        except UsageLimitExceeded:  # by a summary: the loop says so itself
+            stop = await self._run_loop()
+        except UsageLimitExceeded:  # raised by a summary; the loop handles its own
             stop = "budget"
         except RunCancelled:
             stop = "cancelled"
@@ -108,8 +108,8 @@ class RequestOrchestrator:
         except Exception:
             log.exception("turn %s failed", self._request.request_id)
             error = Failure(
-                message="Something went wrong inside Pilotfish.",
-                remedy="Try again. If it happens again, look into the log and report it.",
+                message="An internal error occurred in Pilotfish.",
+                remedy="Try again. If the error occurs again, report it and attach the log.",
                 retryable=True,
             )
         if self._stop.asked:
@@ -118,35 +118,35 @@ class RequestOrchestrator:
         self._request.metrics |= {
             "seconds": round(self._clock() - began, 3),
             "iterations": self.loop.iteration,
-            "calls": len(self.pieces.own_calls),
+            "calls": len(self.stream.own_calls),
             "input_tokens": outcome.usage.input_tokens,
             "output_tokens": outcome.usage.output_tokens,
         }
         log.info("turn ended: %s", stop, extra={"metrics": self._request.metrics})
         return outcome
 
-    def _take_up(self) -> None:
+    def _start(self) -> None:
         self._ports.emit(
             TurnStartRecord(
                 turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self._clock()
             )
         )
         self.loop.begin()
-        self.recording.prompt(self._prepared, self._blocks)
+        self.recording.record_prompt(self._prepared, self._blocks)
 
-    def _take_up_again(self) -> None:
-        """After a crash: what had started is not started again; what waited for an answer waits again."""
+    def _resume(self) -> None:
+        """Continue after a crash. Started calls do not run again; calls that awaited approval await it again."""
         for call in self._registry.open_calls():
-            self.pieces.own_calls[call.id] = None
+            self.stream.own_calls[call.id] = None
             if call.status is CallStatus.IN_PROGRESS:
                 self._registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
         self.loop.begin_at_open_calls()
 
-    async def _converse(self) -> StopReason:
-        """Run the model until it is done; what may pass is tried again, from the recorded history."""
+    async def _run_loop(self) -> StopReason:
+        """Run the loop until the model is done. After a retryable error, run it again from the recorded history."""
         failed, progress = 0, -1
         if self._ports.nearly_full:
-            await self._make_room()
+            await self._compact_early()
         while True:
             try:
                 return await self.loop.run()
@@ -156,35 +156,37 @@ class RequestOrchestrator:
                 if problem.kind == "context" and await self._compact():
                     continue
                 if problem.kind == "bad_request" and self.recording.use_plain_ids():
-                    self._registry.close_open("the provider refused to go on")
+                    self._registry.close_open("the provider rejected the request")
                     continue
                 failed = failed + 1 if progress == self.loop.answers else 1
                 progress = self.loop.answers
                 wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
                 if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
                     raise
-                said = f"{problem} Retrying in {wait:.0f} s."
-                self.recording.notice("warning", said, problem.remedy, cause=problem.kind, retry_after=round(wait, 1))
-                self._registry.close_open("the provider's answer broke off")
+                message = f"{problem} Retrying in {wait:.0f} s."
+                self.recording.notice(
+                    "warning", message, problem.remedy, cause=problem.kind, retry_after=round(wait, 1)
+                )
+                self._registry.close_open("the provider's response ended early")
                 if not await self._stop.pause(wait):
                     return "cancelled"
 
-    async def _make_room(self) -> None:
-        """Summarise before the window overflows: some servers drop the beginning silently instead of refusing."""
+    async def _compact_early(self) -> None:
+        """Summarise before the context window overflows: some servers drop the start silently instead of refusing."""
         try:
             await self._compact()
         except Exception as problem:
-            log.warning("turn %s: no summary: %s", self._request.request_id, failure(problem))
+            log.warning("turn %s: the summary failed: %s", self._request.request_id, failure(problem))
 
     async def _compact(self) -> bool:
-        """Summarise what is old. Returns False if there is nothing to summarise."""
+        """Summarise the older messages. Returns False if there is nothing to summarise."""
         return await self._ports.compact(self.turn_id, self._meter, self._stop.token)
 
     async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
-        await self.recording.left_pieces()
+        await self.recording.record_partial_messages()
         self._registry.close_open("aborted by user" if stop == "cancelled" else "the turn ended")
         for change in self._workspace.take_unclaimed():
-            await self.recording.changed("", change)
+            await self.recording.record_change("", change)
         receipt = await self._receipt() if stop == "cancelled" else None
         self.loop.end()
         usage = self._meter.total
@@ -202,11 +204,11 @@ class RequestOrchestrator:
         return Outcome(turn_id=self.turn_id, stop_reason=stop, usage=usage, error=error, receipt=receipt)
 
     async def _receipt(self) -> Receipt:
-        """What a stop came to, once everything is over."""
-        killed = await self._kill_own()
+        """What the cancellation stopped: calls, processes, and the files changed until then."""
+        killed = await self._kill_processes()
         started = self._stop.at if self._stop.at is not None else self._clock()
         cancelled = [
-            call_id for call_id in self.pieces.own_calls if self._registry.get(call_id).status is CallStatus.CANCELLED
+            call_id for call_id in self.stream.own_calls if self._registry.get(call_id).status is CallStatus.CANCELLED
         ]
         return Receipt(
             turn_id=self.turn_id,
@@ -216,44 +218,44 @@ class RequestOrchestrator:
             changed_files=tuple(self.recording.changed_files),
         )
 
-    async def _kill_own(self) -> tuple[KilledProcess, ...]:
-        """End the commands of this turn. A background command (a dev server) goes on, and the user is told of it."""
+    async def _kill_processes(self) -> tuple[KilledProcess, ...]:
+        """Kill the commands of this turn. Background commands (a dev server) keep running; a notice lists them."""
         processes = self._workspace.processes
         killed = await processes.kill_running(spare=self._jobs_before)
         if alive := processes.alive:
             names = ", ".join(f"{job.id} ({one_line(job.command)})" for job in alive)
-            said = f"Still running in the background: {names}."
-            self.recording.notice("info", said, f"“Stop {alive[0].id}” ends it.")
+            message = f"Still running in the background: {names}."
+            self.recording.notice("info", message, f"Ask to “Stop {alive[0].id}” to end it.")
         return killed
 
-    # -- while it runs -----------------------------------------------------------------------------------------
+    # -- control from outside -----------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
         """Stop the turn: the model's stream, its calls, its questions."""
         self._stop.ask()
 
     def skip_backoff(self) -> None:
-        """Try again now, if the next try is being waited for."""
+        """If the turn waits before a retry, retry now."""
         self._stop.skip_backoff()
 
     def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
-        """Give the model words at its next step; `recorded` is called right before their message is recorded. Returns
-        a function that takes them back; it returns False when it is too late."""
+        """Send content to the model with the next request. `recorded` is called right before its message is recorded.
+        Returns a function that withdraws the content; it returns False when the content was already sent."""
         return self._turn.steering.steer(content, recorded)
 
     async def stop_call(self, call_id: str) -> bool:
-        """Stop one call and wait until it is over; the turn goes on. False: it is not running."""
+        """Stop one call and wait for its end; the turn continues. Returns False if the call is not running."""
         return await self._calls.stop(call_id)
 
     def _instructions(self) -> str:
-        """What the model is told before everything else, as it holds now."""
+        """The system instructions for the next request."""
         parts = [
             standing_instructions(),
             environment_facts(
                 self._workspace,
                 mode=self._ports.mode,
                 today=datetime.fromtimestamp(self._clock(), UTC).date(),
-                trusted=self._ports.trusted or self._ports.undecided,
+                trusted=self._ports.trusted or self._ports.trust_undecided,
             ),
             self._ports.rules_text() if self._ports.trusted else "",
         ]

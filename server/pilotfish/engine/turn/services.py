@@ -20,7 +20,7 @@ from pilotfish.policy.judge import CallFacts, Verdict
 
 
 class Ports(Protocol):
-    """What a turn may touch of its session. `session_ports.py` fills it."""
+    """The services of a session for its turns."""
 
     @property
     def session_id(self) -> str: ...
@@ -30,85 +30,85 @@ class Ports(Protocol):
     def trusted(self) -> bool: ...
     @property
     def history(self) -> list[CanonicalMessage]:
-        """the conversation so far; the turn appends to it"""
+        """The conversation so far. The turn appends to it."""
         ...
 
-    def sending(self, settings: Settings) -> RequestHistory:
-        """what of it is sent under these settings; it remembers what it has looked at"""
+    def request_history(self, settings: Settings) -> RequestHistory:
+        """The messages to send under these settings. The same object, with its caches, serves later turns."""
         ...
 
     @property
     def registry(self) -> ToolCallRegistry:
-        """the calls of the session; its changes come to `call_changed` of the running turn"""
+        """The calls of the session. It reports changes to `ResponseStream.call_changed` of the running turn."""
         ...
 
-    async def taken_up(self, turn_id: str) -> None:
-        """the prompt has been emitted; it is written after the next `wait_written`"""
+    async def prompt_emitted(self, turn_id: str) -> None:
+        """Called after the prompt was emitted: emits warnings and the title, asks for trust, connects MCP servers."""
         ...
 
     def emit(self, record: Record) -> None: ...
     async def wait_written(self) -> None:
-        """what was emitted has been written and shown: it survives the end of the process"""
+        """Wait until all emitted records are written and shown. They survive the end of the process."""
         ...
 
     async def wait_durable(self) -> None:
-        """what was emitted has been written and shown, and survives a power cut"""
+        """Wait until all emitted records are written and shown, and survive a power cut."""
         ...
 
     async def backpressure(self) -> None:
-        """called between the chunks of an answer: waits while too many wait to be written and shown"""
+        """Called between the chunks of a response. Waits while too many chunks are not written and shown yet."""
         ...
 
-    async def room(self) -> None:
-        """the client keeps up with what it is told"""
+    async def wait_for_client(self) -> None:
+        """Wait until the client keeps up with the updates."""
         ...
 
     async def fairness_gate(self) -> None:
-        """other turns do no long step in this round of the event loop"""
+        """Wait until no other turn has passed the gate in this iteration of the event loop."""
         ...
 
-    async def left_over(self) -> Sequence[Record]:
-        """pieces that were told and whose message is not recorded"""
+    async def unrecorded_chunks(self) -> Sequence[Record]:
+        """Chunks that were emitted and whose message is not recorded."""
         ...
 
-    async def keep(self, data: bytes) -> str: ...
+    async def store_blob(self, data: bytes) -> str: ...
     async def read_output(self, call_id: str, first: int, count: int) -> str: ...
     def judge(self, facts: CallFacts) -> Verdict: ...
     @property
-    def undecided(self) -> bool:
-        """nobody has said yet whether the folder is trusted, and somebody can be asked"""
+    def trust_undecided(self) -> bool:
+        """Whether the user has not decided yet if the folder is trusted, and can be asked."""
         ...
 
-    async def gains_trust(self, facts: CallFacts) -> bool:
-        """ask for trust, when nothing but that forbids a call; whether it is there now"""
+    async def ask_for_trust(self, facts: CallFacts) -> bool:
+        """Ask the user to trust the folder if only missing trust forbids the call. Returns whether trust was given."""
         ...
 
     async def ask(self, question: Question) -> Answer | None:
-        """the user's answer; None: nobody can answer"""
+        """The user's answer. None if no client can answer."""
         ...
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None: ...
     def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None: ...
     def rules_text(self) -> str:
-        """the AGENTS.md rules that hold now"""
+        """The current text of the AGENTS.md files."""
         ...
 
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
-        """tools of MCP servers"""
+        """The tools of MCP servers."""
         ...
 
     def new_id(self, kind: str) -> str: ...
     def clock(self) -> float: ...
     @property
     def context(self) -> ContextFill:
-        """how full the model's context was after the last answer"""
+        """How full the model's context was after the last response."""
         ...
 
     @property
     def nearly_full(self) -> bool:
-        """the conversation fills the model's context window, but for little"""
+        """Whether the conversation nearly fills the model's context window."""
         ...
 
     async def compact(self, turn_id: str, meter: Meter, token: CancellationToken) -> bool:
-        """Summarise what is old, counted by `meter`. Returns False if there is nothing left to summarise."""
+        """Summarise the older messages; `meter` counts the request. Returns False if there is nothing to summarise."""
         ...
