@@ -23,7 +23,7 @@ from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.mcp import Servers
 from pilotfish.engine.model.providers import name_of_key
 from pilotfish.engine.model.tracing import set_tracing
-from pilotfish.engine.session.pending_approvals import PendingApprovals
+from pilotfish.engine.pending_approvals import PendingApprovals
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
@@ -60,7 +60,7 @@ class EngineContext:
         self.clock = clock
         self.book = RuleBook()
         self.mcp = Servers()
-        self.asked = PendingApprovals(face, self.add_rule)
+        self.asked = PendingApprovals(face)
         self.roots = [root.resolve() for root in roots]
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
         """for clients that know no workspace trust: asks the user and keeps the answer in the book"""

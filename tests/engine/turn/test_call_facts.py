@@ -123,7 +123,7 @@ def test_what_others_published_is_no_secret(root: Path) -> None:
 def test_a_tree_too_large_to_look_through_asks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "MAX_ENTRIES", 1)
     assert judge(bash("grep -rn x .", root), "auto").reason == (
-        f"it reads {root} (there are too many files to tell whether a secret is among them)"
+        f"it reads {root} (it contains too many files to check them for secrets)"
     )
 
 

@@ -162,7 +162,7 @@ async def test_a_deleted_session_takes_its_transcript_with_it(tmp_path: Path) ->
 async def test_what_was_shown_is_kept_when_it_could_not_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Recording.rest
+    whole = Recording.record_new
 
     def no_memory(recording: Recording, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
         if any(isinstance(message, ModelResponse) for message in messages):
@@ -170,7 +170,7 @@ async def test_what_was_shown_is_kept_when_it_could_not_be_recorded(
         whole(recording, messages, keep_partial=keep_partial)
 
     async with rig(tmp_path, say("shown ", "so far", end="drop"), otherwise=say("fine")) as turn:
-        monkeypatch.setattr(Recording, "rest", no_memory)
+        monkeypatch.setattr(Recording, "record_new", no_memory)
         outcome = await turn.prompt("go")
         assert outcome.stop_reason == "failed"
         monkeypatch.undo()

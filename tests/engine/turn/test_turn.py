@@ -250,7 +250,7 @@ async def test_the_iteration_limit_ends_the_turn_and_continue_goes_on(tmp_path: 
 async def test_an_answer_cut_off_by_the_token_limit_says_so(tmp_path: Path, dialect: Dialect) -> None:
     async with rig(tmp_path, say("half", finish="length"), say("rest"), dialect=dialect) as turn:
         assert (await turn.prompt("go")).stop_reason == "max_tokens"
-        assert turn.notices() == ["The answer was cut off by the token limit."]
+        assert turn.notices() == ["The response was cut off by the token limit."]
         assert (await turn.prompt("continue")).stop_reason == "end_turn"
         turn.check_laws()
 

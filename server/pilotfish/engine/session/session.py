@@ -63,6 +63,11 @@ class LiveSession:
         self._asked_again.set()
 
     @property
+    def turn_id(self) -> str | None:
+        """The turn that runs."""
+        return self.turn.turn_id if self.turn is not None else None
+
+    @property
     def running_turn(self) -> str | None:
         """the turn that runs, or that waits to be taken up again"""
         if self.turn is not None:
@@ -277,7 +282,7 @@ class LiveSession:
             else:
                 prepared = await prepare(waiting.blocks, self.workspace)
             for index, (data, attachment) in enumerate(prepared.attachments):
-                prepared.attachments[index] = (data, replace(attachment, blob=await self.ports.keep(data)))
+                prepared.attachments[index] = (data, replace(attachment, blob=await self.ports.store_blob(data)))
             self.turn = turn = RequestOrchestrator(
                 ports=self.ports,
                 turn_id=waiting.resumes or world.new_id("turn"),
@@ -325,7 +330,7 @@ class LiveSession:
         if call.status is not CallStatus.AWAITING_APPROVAL:
             self.is_asked(call.id)
         if self.turn is not None:
-            self.turn.pieces.call_changed(call)
+            self.turn.stream.call_changed(call)
 
     def _steered(self, turn: RequestOrchestrator, waiting: WaitingPrompt) -> None:
         """Words for the running turn have reached the model, and are about to be recorded."""

@@ -27,7 +27,7 @@ from pilotfish.conversation.registry import ToolCallRegistry
 from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.session.journal import Journal
 from pilotfish.engine.turn import compaction
-from pilotfish.engine.turn.recovery import close_open_turn, question_left_open
+from pilotfish.engine.turn.recovery import close_open_turn, turn_awaiting_approval
 from pilotfish.errors import SessionBusy, StorageError
 from pilotfish.policy.audit_chain import seal
 from pilotfish.store.ledger import Heads, Ledger
@@ -93,7 +93,7 @@ class SessionHistory:
 
     async def _read(self, heads: Heads, *, forked: bool) -> bool:
         """False: another process wrote on while we read."""
-        records, left_over = await self._records(), await self.left_over()
+        records, left_over = await self._records(), await self.unrecorded_chunks()
         closing = close_open_turn(records, left_over, now=self._clock(), forked=forked)
         elsewhere = interrupted = lease = None
         journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
@@ -102,7 +102,7 @@ class SessionHistory:
                 lease = await self._ledger.lease(self._id)
             if closing and await self._ledger.heads(self._id) != heads:
                 return False  # whoever ran the turn has ended it, or has gone on and died
-            if closing and not forked and (turn_id := question_left_open(records, left_over)):
+            if closing and not forked and (turn_id := turn_awaiting_approval(records, left_over)):
                 interrupted = (turn_id, closing)
             elif closing:
                 records += await _written(journal, closing)
@@ -142,7 +142,7 @@ class SessionHistory:
             (_, closing), self._interrupted = self._interrupted, None
             self._take_in([*await self._records(), *await _written(self._speaking(), closing)])
 
-    async def left_over(self) -> Sequence[Record]:
+    async def unrecorded_chunks(self) -> Sequence[Record]:
         """Pieces that were told and whose message is not recorded."""
         return [entry.record for entry in await self._ledger.unfinished(self._id)]
 

@@ -8,31 +8,60 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pilotfish.conversation.messages import CanonicalMessage
 from pilotfish.conversation.records import NoticeRecord, SessionRecord
 from pilotfish.conversation.registry import ToolCallRegistry
+from pilotfish.engine.context import EngineContext
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.errors import FailureKind, ToolError
+from pilotfish.engine.prompt import InstructionFiles
+from pilotfish.engine.session.session_history import SessionHistory
+from pilotfish.errors import FailureKind, StorageError, ToolError
 from pilotfish.policy.judge import CallFacts, Mode, Rule, Verdict, judge
+from pilotfish.store.catalog import SessionRow
+from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai import CancellationToken
+    from pydantic_ai.models import Model
     from pydantic_ai.toolsets import AbstractToolset
 
     from pilotfish.config.settings import Settings
-    from pilotfish.engine.session.session import LiveSession
     from pilotfish.engine.turn.compaction import ContextFill
     from pilotfish.engine.turn.request_history import RequestHistory
     from pilotfish.engine.turn.usage import Meter
 
 
+class ServedSession(Protocol):
+    """The session whose turns use the services. `session.LiveSession` implements it."""
+
+    row: SessionRow
+    rules: list[Rule]
+
+    @property
+    def world(self) -> EngineContext: ...
+    @property
+    def conversation(self) -> SessionHistory: ...
+    @property
+    def workspace(self) -> Workspace: ...
+    @property
+    def agents_rules(self) -> InstructionFiles: ...
+    @property
+    def turn_id(self) -> str | None:
+        """The running turn."""
+        ...
+
+    def model(self) -> Model: ...
+    def is_asked(self, call_id: str) -> None: ...
+
+
 class TurnServices:
     """For every turn of one session."""
 
-    def __init__(self, session: LiveSession) -> None:
+    def __init__(self, session: ServedSession) -> None:
         self._session = session
         self._world = world = session.world
         self._conversation = conversation = session.conversation
@@ -40,16 +69,16 @@ class TurnServices:
         self._trust_asked_in = ""
         self._trust_question: asyncio.Future[None] | None = None
         self.clock = world.clock
-        self._sending: RequestHistory | None = None
+        self._request_history: RequestHistory | None = None
         self._told_problems: set[str] = set()
         self.new_id = world.new_id
         self.fairness_gate = world.fairness_gate
-        self.keep = world.ledger.put_blob
+        self.store_blob = world.ledger.put_blob
         self.emit = conversation.emit
         self.wait_written = conversation.wait_written
         self.wait_durable = conversation.wait_durable
         self.backpressure = conversation.backpressure
-        self.left_over = conversation.left_over
+        self.unrecorded_chunks = conversation.unrecorded_chunks
         self.audit = conversation.audit
 
     @property
@@ -64,18 +93,18 @@ class TurnServices:
     def history(self) -> list[CanonicalMessage]:
         return self._conversation.history
 
-    def sending(self, settings: Settings) -> RequestHistory:
+    def request_history(self, settings: Settings) -> RequestHistory:
         from pilotfish.engine.turn.request_history import RequestHistory  # only a turn needs it, which has loaded it
 
-        if self._sending is None or not self._sending.fits(settings):
-            self._sending = RequestHistory(settings)
-        return self._sending
+        if self._request_history is None or not self._request_history.fits(settings):
+            self._request_history = RequestHistory(settings)
+        return self._request_history
 
     @property
     def registry(self) -> ToolCallRegistry:
         return self._conversation.registry
 
-    async def taken_up(self, turn_id: str) -> None:
+    async def prompt_emitted(self, turn_id: str) -> None:
         """A prompt is on its way to the ledger, where it is before a model is asked. The first one gives the title."""
         session, world = self._session, self._world
         self._warn_of_rules(turn_id)
@@ -87,7 +116,7 @@ class TurnServices:
             session.row = row = await world.catalog.get(session.row.id)
             if row.title:
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
-        if self.undecided and session.agents_rules.there(self._open_paths()):
+        if self.trust_undecided and session.agents_rules.there(self._open_paths()):
             await self._ask_for_trust()
         if self.trusted:
             world.use_mcp()
@@ -100,13 +129,13 @@ class TurnServices:
                 self._told_problems.add(problem)
                 self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
 
-    def _warn(self, turn_id: str, message: str, remedy: str, cause: FailureKind) -> None:
+    def _warn(self, turn_id: str, message: str, remedy: str | None, cause: FailureKind | None) -> None:
         now = self.clock()
         self.emit(
             NoticeRecord(turn_id=turn_id, level="warning", message=message, remedy=remedy, cause=cause, timestamp=now)
         )
 
-    async def room(self) -> None:
+    async def wait_for_client(self) -> None:
         await self._world.face.room()
 
     async def read_output(self, call_id: str, first: int, count: int) -> str:
@@ -151,24 +180,23 @@ class TurnServices:
         return self._world.trusted(self._session.row.workspace)
 
     @property
-    def undecided(self) -> bool:
+    def trust_undecided(self) -> bool:
         folder = self._session.row.workspace
         if self._world.ask_for_trust is None or folder is None or self.trusted:
             return False
         return self._world.book.trust_of(Path(folder)) is None
 
-    async def gains_trust(self, facts: CallFacts) -> bool:
-        if not self.undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
+    async def ask_for_trust(self, facts: CallFacts) -> bool:
+        if not self.trust_undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
             return False
         await self._ask_for_trust()
         return self.trusted
 
     async def _ask_for_trust(self) -> None:
         """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
-        turn, folder, ask = self._session.turn, self._session.row.workspace, self._world.ask_for_trust
-        turn_id = turn.turn_id if turn else ""
+        folder, ask, turn_id = self._session.row.workspace, self._world.ask_for_trust, self._session.turn_id or ""
         async with self._asking_for_trust:
-            if self.undecided and ask and folder and self._trust_asked_in != turn_id:
+            if self.trust_undecided and ask and folder and self._trust_asked_in != turn_id:
                 self._trust_asked_in = turn_id
                 self._trust_question = asyncio.ensure_future(ask(Path(folder)))
                 try:
@@ -184,7 +212,24 @@ class TurnServices:
 
     async def ask(self, question: Question) -> Answer | None:
         self._session.is_asked(question.call.id)
-        return await self._world.asked.ask(self._session, question)
+        answer = await self._world.asked.ask(question)
+        rule = answer and next((option.standing for option in question.options if option.id == answer.option_id), None)
+        if rule is not None:
+            self._add_rule(rule)
+        return answer
+
+    def _add_rule(self, rule: Rule) -> None:
+        """Keep the rule of an answer. One that cannot be written holds in this session, like the answer itself."""
+        session = self._session
+        if rule.scope == "session":
+            session.rules.append(rule)
+            return
+        try:
+            self._world.add_rule(rule, session.row.workspace)
+        except StorageError as error:
+            session.rules.append(replace(rule, scope="session"))
+            if session.turn_id is not None:
+                self._warn(session.turn_id, f"{error} It holds in this session.", error.remedy, None)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
         return await self._world.face.ask_user(self.session_id, turn_id, question, options)

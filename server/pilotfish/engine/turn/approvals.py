@@ -1,7 +1,7 @@
-"""May this call run? Judged by the rules, asked of the user when they say so, and written down either way.
+"""Decides whether a call may run: policy judges it, the user is asked where policy requires it.
 
-Hides: how facts are gathered, that a document may move while its question is open, that the user may write other
-arguments. Promises: what is allowed is allowed for one digest, of exact arguments and the versions of the documents
+Hides: how facts are collected, that a document may change while its question is open, that the user may amend the
+arguments. Promises: an approval holds for one digest, that is for exact arguments and for the versions of the documents
 they touch; every decision is in the audit trail.
 """
 
@@ -12,53 +12,51 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from pilotfish.conversation.messages import CallApproval, CallStatus, CanonicalToolCall
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.engine.session.pending_approvals import options
+from pilotfish.engine.pending_approvals import options
 from pilotfish.engine.turn.call_facts import collect
+from pilotfish.engine.turn.context import TurnContext
 from pilotfish.errors import ToolError
 from pilotfish.policy.audit_chain import digest
 from pilotfish.policy.judge import CallFacts, Verdict, Wall, describe
 from pilotfish.tools.tool import Args, Context, Preview, Tool
 from pilotfish.workspace.process.processes import Leave
 
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
-
-MAX_ASKS = 5  # how often one call is asked again because its documents moved on
+MAX_ASKS = 5  # questions about one call whose documents change meanwhile
 AMENDABLE = frozenset({"bash", "write_file", "update_file"})
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """A call that may run, and as what."""
+    """A call that may run, with the approved arguments."""
 
     args: Args
     facts: CallFacts
     approval: CallApproval
     wall: Wall
-    """where it must run"""
+    """the sandbox that it must run in"""
     preview: Preview | None = None
-    """what the person saw"""
+    """what the user saw"""
 
     @property
     def leave(self) -> Leave:
-        """What a command of this call may do. Paths that were asked about are neither hidden nor protected."""
+        """What the sandbox permits the command: paths that the user or a rule approved are not hidden or protected."""
         asked = self.approval.by == "user" or self.approval.rule is not None
         return Leave(wall=self.wall, paths=tuple(Path(fact.path) for fact in self.facts.paths) if asked else ())
 
     @property
     def versions(self) -> dict[str, str]:
-        """path → the version of the document that was agreed to"""
+        """path → the approved version of the document"""
         return _versions(self.preview)
 
 
 class Denied(Exception):
-    """It may not run. `text` is what the model hears, `why` what stands in the transcript."""
+    """The call may not run. `text` is the result for the model, `why` the reason in the transcript."""
 
     def __init__(self, text: str, approval: CallApproval) -> None:
         super().__init__(text)
@@ -73,15 +71,15 @@ class Denied(Exception):
 
 
 class CallApprovals:
-    """For the calls of one turn. `context` gives what a tool sees of its call."""
+    """Approvals of the calls of one turn. `context` returns the tool context of a call id."""
 
-    def __init__(self, turn: RequestOrchestrator, context: Callable[[str], Context]) -> None:
+    def __init__(self, turn: TurnContext, context: Callable[[str], Context]) -> None:
         self._turn = turn
         self._ports = turn.ports
         self._context = context
 
     async def facts(self, tool: Tool[Any], args: Args) -> CallFacts:
-        """What policy is told. A command's words are looked up on the disk, which may take a while."""
+        """Collect the facts for policy. For a command this reads the disk, so it runs in a thread."""
         workspace, subject = self._turn.workspace, tool.subject(args)
 
         def gather() -> CallFacts:
@@ -98,7 +96,7 @@ class CallApprovals:
         return gather() if subject.command is None else await asyncio.to_thread(gather)
 
     def describe(self, call_id: str, tool: Tool[Any], args: Args) -> None:
-        """Show a call as what it is, now that its arguments are understood."""
+        """Set title, category and locations of a call from its parsed arguments."""
         self._turn.registry.amend(
             call_id,
             title=tool.title(args),
@@ -107,11 +105,11 @@ class CallApprovals:
         )
 
     async def allow(self, call_id: str, tool: Tool[Any], args: Args, facts: CallFacts) -> Allowed:
-        """As what the call may run; `Denied` when it may not."""
+        """Return the approved call. Raises `Denied` if it may not run."""
         asked: CallApproval | None = None
         for _ in range(MAX_ASKS):
             verdict = self._ports.judge(facts)
-            if verdict.decision == "deny" and await self._ports.gains_trust(facts):
+            if verdict.decision == "deny" and await self._ports.ask_for_trust(facts):
                 verdict = self._ports.judge(facts)
             preview = await self._preview(tool, args) if verdict.decision == "ask" or asked else None
             mark = _digest(tool, args, preview)
@@ -133,9 +131,9 @@ class CallApprovals:
             question = await self._question(call_id, tool, facts, verdict, preview, mark)
             answer = await self._ports.ask(question)
             if answer is None:
-                approval = CallApproval(decision="deny", by="nobody", reason="nobody was there to answer", digest=mark)
+                approval = CallApproval(decision="deny", by="nobody", reason="no client could answer", digest=mark)
                 self._audit(call_id, tool, approval)
-                raise Denied("Not allowed: nobody was there to answer the question.", approval)
+                raise Denied("Not allowed: no client could answer the question.", approval)
             approval = CallApproval(
                 decision="allow" if answer.option_id.startswith("allow") else "deny",
                 by="user",
@@ -151,11 +149,11 @@ class CallApprovals:
                 raise Denied(_refusal(answer), approval)
             if answer.args is not None:
                 args, facts = await self._amend(call_id, tool, answer.args)
-                # The person wrote these arguments: their own answer is for them, at the versions they now meet.
+                # The user wrote these arguments, so the approval holds for them, at the current document versions.
                 approval = replace(approval, digest=_digest(tool, args, await self._preview(tool, args)))
             self._audit(call_id, tool, approval)
             asked = approval
-        raise ToolError("the documents kept changing while the question was open; read them again and retry")
+        raise ToolError("the files kept changing while the question was open; read them again and retry")
 
     async def _question(
         self,
@@ -178,7 +176,7 @@ class CallApprovals:
             call=call,
             reason=verdict.reason,
             digest=mark,
-            preview=preview or Preview(kind="text", text=_in_words(call)),
+            preview=preview or Preview(kind="text", text=_as_text(call)),
             parsed=verdict.commands,
             options=options(facts),
             amendable=tool.name in AMENDABLE,
@@ -188,7 +186,7 @@ class CallApprovals:
         try:
             parsed: Args = tool.args.model_validate(dict(args))
         except ValidationError as error:
-            raise ToolError(f"the amended arguments do not fit: {argument_errors(error)}") from error
+            raise ToolError(f"the amended arguments are invalid: {argument_errors(error)}") from error
         self._turn.registry.amend(call_id, args=parsed.model_dump(mode="json", exclude_unset=True))
         self.describe(call_id, tool, parsed)
         return parsed, await self.facts(tool, parsed)
@@ -201,12 +199,12 @@ class CallApprovals:
 
 
 def argument_errors(error: ValidationError) -> str:
-    """What is wrong with a call's arguments, for the model."""
+    """Describe the validation errors of a call's arguments, for the model."""
     lines = [
         f"{'.'.join(str(step) for step in item['loc']) or 'arguments'}: {item['msg']}"
         for item in error.errors(include_url=False, include_context=False, include_input=False)
     ]
-    return "The arguments do not fit. " + "; ".join(lines)
+    return "The arguments are invalid. " + "; ".join(lines)
 
 
 def _digest(tool: Tool[Any], args: Args, preview: Preview | None) -> str:
@@ -217,8 +215,8 @@ def _versions(preview: Preview | None) -> dict[str, str]:
     return {} if preview is None else {str(file.path): file.version for file in preview.files}
 
 
-def _in_words(call: CanonicalToolCall) -> str:
-    """What is asked for, when the tool has nothing better to show."""
+def _as_text(call: CanonicalToolCall) -> str:
+    """The preview of a call whose tool has no preview of its own."""
     return f"{call.title}\n{json.dumps(call.args, indent=2, ensure_ascii=False)}" if call.args else call.title
 
 
@@ -228,5 +226,5 @@ def _rule(verdict: Verdict) -> str | None:
 
 def _refusal(answer: Answer) -> str:
     if answer.feedback:
-        return f"The user denied this call and says: {answer.feedback}"
-    return "The user denied this call. Do not try it another way; ask what they want, or go on without it."
+        return f"The user denied this call with this comment: {answer.feedback}"
+    return "The user denied this call. Do not try the same thing in another way. Ask the user, or continue without it."

@@ -1,6 +1,6 @@
-"""Gathers what policy is told of a call: each path resolved, each word of a command bound to its place.
+"""Collects the facts about a call for policy: resolves its paths and the words of its command.
 
-Policy is pure, so everything that must be looked up on the disk is looked up here, right before it is judged.
+Policy is pure, so all disk access for a decision happens here, right before the decision.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pilotfish.workspace.files.paths import ResolvedPath
 from pilotfish.workspace.git.repository import programs_in
 from pilotfish.workspace.process.sandbox import clean_environment
 
-MAX_ENTRIES = 20_000  # looked at for secrets before a command reads a whole tree
+MAX_ENTRIES = 20_000  # checked for secrets before a command reads a whole tree
 MAX_MATCHES = 200  # of one file name pattern
 SKIPPED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
-"""What others published is not the user's secret."""
+"""Directories of published code: they contain no secrets of the user."""
 
 BUILTINS = frozenset({"cd", "echo", "printf", "pwd", "true", "false", "test", "[", "type", "command"})
-"""what bash runs itself, whatever the search path says"""
+"""bash runs these itself, without a lookup in PATH"""
 
 Resolve = Callable[[str], ResolvedPath]
 
@@ -47,10 +47,10 @@ def collect(
     walled: bool,
     args: Mapping[str, Any] | None = None,
 ) -> CallFacts:
-    """The facts of one call. `directory` is where a command would start; `walled` says that a read-only sandbox stands;
-    `args` are the call's arguments as JSON.
+    """Collect the facts of one call. `directory` is the working directory of a command; `walled` says that a read-only
+    sandbox is available; `args` are the arguments of the call as JSON.
 
-    Raises Refused for a path that no tool may touch; in a command such a path is a fact like any other.
+    Raises Refused for a path that no tool may touch. In a command, such a path is an ordinary fact.
     """
     paths = [_fact(touch.access, resolve(touch.path), recursive=touch.recursive) for touch in subject.touches]
     start = directory if subject.cwd is None else resolve(subject.cwd).path
@@ -90,7 +90,7 @@ MAX_SCRIPT = 4_000_000  # bytes
 
 
 def _scripts(study: analysis.Study, start: Path) -> Iterator[tuple[str, str]]:
-    """What of the workspace a command would run: a file that an interpreter is given, or that is named to run."""
+    """The files that a command would run, directly or through an interpreter, with their hashes."""
     folder = start / analysis.start_folder(study)
     named = [part.words for part in study.parts] or list(study.shown)
     for words in dict.fromkeys((*named, *study.found)):
@@ -138,7 +138,7 @@ def _touched(study: analysis.Study, resolve: Resolve, start: Path) -> Iterator[P
 
 
 def _named_files(study: analysis.Study, resolve: Resolve, start: Path) -> Iterator[PathFact]:
-    """Every word that is the name of a file there is, whatever its program takes it for, if policy asks about it."""
+    """Every word that names an existing file outside the workspace or a secret, whatever the program does with it."""
     home = analysis.start_folder(study)
     known = {touch.path for touch in study.touched}
     for word in dict.fromkeys(word for part in study.parts for word in part.words[1:]):
@@ -152,7 +152,7 @@ def _named_files(study: analysis.Study, resolve: Resolve, start: Path) -> Iterat
 
 
 def _names_in(word: str) -> Iterator[str]:
-    """A word, and what of it may be a file: behind `=`, `@` or the letter of an option."""
+    """The word, and its parts that may be a path: after `=`, `@` or an option letter."""
     yield word
     if "=" in word:
         yield word.partition("=")[2]
@@ -163,7 +163,7 @@ def _names_in(word: str) -> Iterator[str]:
 
 
 def _resolved(text: str, touch: analysis.Touched, resolve: Resolve, start: Path) -> PathFact:
-    """A path as the command would find it; what cannot be resolved counts as outside."""
+    """The path as the command would resolve it. A path that cannot be resolved counts as outside the workspace."""
     if text.startswith("~") and not text.startswith("~/") and text != "~":
         return PathFact(path=text, access=touch.access, inside=False, written=touch.path)
     try:
@@ -174,13 +174,13 @@ def _resolved(text: str, touch: analysis.Touched, resolve: Resolve, start: Path)
 
 
 def _own_programs(study: analysis.Study, resolve: Resolve, start: Path) -> Iterator[str]:
-    """The commands that the search path would find inside the workspace: in a virtual environment, or in a
-    directory that the path names relative to where the command starts."""
+    """The commands that PATH resolves to programs inside the workspace, for example in a virtual environment, or in
+    a relative entry of PATH."""
     names = sorted({part.words[0] for part in study.parts} - BUILTINS)
-    beside_us = os.path.realpath(Path(sys.executable).parent)  # whoever can write there has the server already
+    own_bin = os.path.realpath(Path(sys.executable).parent)  # write access to it means control of the server anyway
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if names else ():
         folder = Path(entry if entry.startswith("/") else f"{start}/{entry}")
-        if os.path.realpath(folder) == beside_us:
+        if os.path.realpath(folder) == own_bin:
             continue
         for name in names:
             if os.access(folder / name, os.X_OK) and _is_own(
@@ -190,7 +190,7 @@ def _own_programs(study: analysis.Study, resolve: Resolve, start: Path) -> Itera
 
 
 def _is_own(program: Path, resolve: Resolve, *, relative: bool) -> bool:
-    """Whether a program is the workspace's. A link to the system's program of the same name is not."""
+    """Whether a program belongs to the workspace. A link to a system program of the same name does not."""
     try:
         inside, real = resolve(str(program.parent)).inside, resolve(str(program))
     except (Refused, OSError, ValueError):
@@ -199,7 +199,7 @@ def _is_own(program: Path, resolve: Resolve, *, relative: bool) -> bool:
 
 
 def _matches(text: str, start: Path) -> list[Path]:
-    """What the shell would put in the place of a file name pattern, hidden files too: some of it, if much."""
+    """The first MAX_MATCHES expansions of a glob pattern, hidden files included."""
     if not re.search(r"[*?\[]", text):
         return []
     pattern = str(Path(text).expanduser()) if text.startswith("~/") else text
@@ -211,19 +211,19 @@ _SUSPECT = re.compile(
     r"^[._]|env|key|secret|credential|id_|token|auth|account|\.(?:pem|p12|pfx|ppk|p8|jks|kdbx?|asc|gpg|tfstate|tfvars)",
     re.IGNORECASE,
 )
-"""a quick look at a name before the workspace's own marks are asked"""
+"""a cheap filter of names before the path is resolved and classified"""
 
 
 def _below(folder: Path, touch: analysis.Touched, resolve: Resolve) -> Iterator[PathFact]:
-    """A secret that reading a whole tree would meet, and a link that leads out of it, where links are followed. A tree
-    too large to tell counts as one that has a secret."""
-    looked = 0
+    """The first secret in a directory tree, and the first link that leads out of it where links are followed. A tree
+    that is too large to check counts as one that contains a secret."""
+    checked = 0
     secret = link = False
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in SKIPPED and (touch.hidden or not name.startswith("."))]
-        looked += len(files) + len(folders)
-        if looked > MAX_ENTRIES:
-            why = "there are too many files to tell whether a secret is among them"
+        checked += len(files) + len(folders)
+        if checked > MAX_ENTRIES:
+            why = "it contains too many files to check them for secrets"
             yield PathFact(path=str(folder), sensitive=why, root=str(folder), written=touch.path, below=True)
             return
         for name in (*files, *folders):

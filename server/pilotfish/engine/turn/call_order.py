@@ -1,7 +1,7 @@
-"""Who goes first among calls that change things.
+"""Orders the calls of a turn that change files.
 
-Reads pass freely. Writes to one file go in the order the model made them. A command may touch anything, so it
-waits for every change before it, and every change after it waits for the command.
+Reads are not ordered. Writes to one file run in the order of the calls. A command may touch any file, so it waits for
+every earlier write and command, and every later one waits for it.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from dataclasses import dataclass, field
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """A call's place in the line."""
+    """The place of one call in the order."""
 
     paths: frozenset[str] | None
-    """what it writes; None: anything"""
+    """the files that it writes; None for a command, which may write any file"""
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Order:
     def __init__(self) -> None:
-        self._line: list[Ticket] = []
+        self._queue: list[Ticket] = []
 
     def enter(self, paths: frozenset[str] | None) -> Ticket:
-        """Take a place; must be called in the order of the calls."""
+        """Add a call. Must be called in the order of the calls."""
         ticket = Ticket(paths)
-        self._line.append(ticket)
+        self._queue.append(ticket)
         return ticket
 
     @asynccontextmanager
     async def turn(self, ticket: Ticket) -> AsyncGenerator[None]:
-        """Wait for those before that could touch the same things."""
+        """Wait for the earlier calls that may touch the same files."""
         try:
-            for earlier in self._line[: self._line.index(ticket)]:
+            for earlier in self._queue[: self._queue.index(ticket)]:
                 if earlier.paths is None or ticket.paths is None or earlier.paths & ticket.paths:
                     await earlier.done.wait()
             yield
@@ -44,5 +44,5 @@ class Order:
 
     def leave(self, ticket: Ticket) -> None:
         ticket.done.set()
-        if ticket in self._line:
-            self._line.remove(ticket)
+        if ticket in self._queue:
+            self._queue.remove(ticket)

@@ -1,6 +1,6 @@
-"""The stop of a turn: asked for once, it ends whatever the turn waits for.
+"""Cancels a turn: ends its requests, its calls and its wait before a retry.
 
-Hides: the library's cancellation token, and the wait before a retry.
+Hides: the library's cancellation token.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from pydantic_ai import CancellationToken
 
 
 class Cancellation:
-    """Of one turn, or of a summary between two turns."""
+    """The cancellation of one turn, or of a summary between two turns."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.at: float | None = None
-        """when it was asked for"""
+        """when it was requested; None if it was not"""
         self.token = CancellationToken()
         """cancels the runs of the library"""
         self._clock = clock
-        self._no_more_waiting = asyncio.Event()
+        self._end_pause = asyncio.Event()
 
     @property
     def asked(self) -> bool:
         return self.at is not None
 
     def ask(self) -> None:
-        """Stop: the model's stream, its calls, its questions."""
+        """Request the cancellation. Idempotent."""
         if self.at is None:
             self.at = self._clock()
             self.token.cancel()
-            self._no_more_waiting.set()
+            self._end_pause.set()
 
     def skip_backoff(self) -> None:
-        """Do not stop; if the next try is being waited for, it begins now."""
-        self._no_more_waiting.set()
+        """End a running `pause` without a cancellation."""
+        self._end_pause.set()
 
     async def pause(self, seconds: float) -> bool:
-        """Wait, or until someone is in a hurry. Returns False if the turn was stopped meanwhile."""
+        """Wait, at most until `skip_backoff` or a cancellation. Returns False if the turn was cancelled."""
         if not self.asked:
-            self._no_more_waiting.clear()
+            self._end_pause.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._no_more_waiting.wait(), seconds)
+                await asyncio.wait_for(self._end_pause.wait(), seconds)
         return not self.asked

@@ -1,16 +1,17 @@
-"""The loop of a turn: the model is asked, its calls run, and it is asked again until it is done.
+"""The loop of a turn: send a request to the model, run the calls of its response, repeat until the model is done.
 
-The loop is pydantic-ai's: `Loop.run` goes through the nodes of `agent.iter`. Around every request it goes through the
-seven phases of a turn, in this order; `agent.Hooks` calls the two methods that hold them:
+pydantic-ai runs the loop: `Loop.run` iterates over the nodes of `agent.iter`. Each request goes through the seven
+phases of a turn, in this order. `agent.Hooks` calls the two methods that implement them:
 
-    before_request    1 enter the assistant state    2 record what the tools returned, choose what is sent
-    (the library sends the request; `Pieces` shows the answer while it comes)
-    after_response    3 record the answer  4 count it  5 its calls run  6 is it empty?  7 enter the response state
+    before_request    1 enter the assistant state    2 record the tool results, choose the messages to send
+    (the library sends the request; `ResponseStream` shows the response while it arrives)
+    after_response    3 record the response  4 count usage  5 run its calls  6 reject an empty response
+                      7 enter the response state
 
-Hides: the library's run and its exceptions, the state machine, and what providers do to an answer: broken off, refused
-in a field beside it, calls written as text.
-Promises: nothing is sent that is not in the ledger; an answer is recorded whole before anything of it runs; however a
-run ends, what was said is recorded and what it used is counted; what a user can act on is a `TurnError`.
+Hides: the library's run and its exceptions, the state machine, and unusual responses: incomplete ones, refusals in a
+separate field, calls written as text.
+Promises: every message is in the ledger before it is sent; a response is recorded before its calls run; however a run
+ends, its messages are recorded and its usage is counted; an error that the user can act on is a `TurnError`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.exceptions import ModelRetry, RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
@@ -35,49 +36,51 @@ from pydantic_ai.messages import (
 from pilotfish.conversation.records import AgentState, StateRecord, StopReason
 from pilotfish.conversation.text_calls import find_calls
 from pilotfish.engine.model.resolve import broke_off, failure
-from pilotfish.engine.turn.agent import main_agent
+from pilotfish.engine.turn.agent import AgentDeps, main_agent
+from pilotfish.engine.turn.context import TurnContext
+from pilotfish.engine.turn.tool_runner import ToolRunner
 from pilotfish.errors import TurnError
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
 log = logging.getLogger(__name__)
 
 
 class Loop:
-    """The loop of one turn. A request that failed for a passing reason is tried again by another `run`."""
+    """The loop of one turn. After a retryable error, call `run` again."""
 
-    def __init__(self, turn: RequestOrchestrator) -> None:
+    def __init__(self, turn: TurnContext, calls: ToolRunner, instructions: Callable[[], str], *, resumed: bool) -> None:
         self.iteration = 0
-        """how many requests the turn itself has made"""
+        """number of requests of the turn itself, without those of subagents"""
         self.answers = 0
-        """how many of them were answered"""
+        """number of responses to them"""
         self._turn = turn
+        self._calls = calls
+        self._deps = AgentDeps(self, calls, instructions)
+        self._resumed = resumed
         self._state = ResponseState(self._state_changed)
         self._last: ModelResponse | None = None
         self._broken = 0
 
     def begin(self) -> None:
-        """The user's prompt has come."""
+        """Record the initial state, for a new prompt."""
         self._state_changed(self._state.current)
 
     def begin_at_open_calls(self) -> None:
-        """A crash interrupted the turn while calls of the last answer were open."""
+        """Start in `tool_execution`: a crash interrupted the turn while calls of the last response were open."""
         self._state = ResponseState(self._state_changed, "tool_execution")
 
     async def run(self) -> StopReason:
-        """Run the model until it is done, stopped, or over a limit. Raises `TurnError` for what went wrong."""
+        """Run the model until it is done, cancelled, or over a limit. Raises `TurnError` if it fails."""
         turn, recording = self._turn, self._turn.recording
         model = turn.model()
-        history = recording.begin_run(model.system, resumed=turn.resumed and not self.iteration)
-        with capture_run_messages() as said:
+        history = recording.begin_run(model.system, resumed=self._resumed and not self.iteration)
+        with capture_run_messages() as run_messages:
             try:
                 async with main_agent().iter(
                     message_history=history,
                     model=model,
-                    deps=turn,
+                    deps=self._deps,
                     usage=turn.meter.run,
                     usage_limits=turn.meter.limits,
                     cancellation_token=turn.stop.token,
@@ -88,87 +91,88 @@ class Loop:
                             turn.steering.give(run)
                             async with node.stream(run.ctx) as events:  # phases 1 to 7
                                 async for event in events:
-                                    turn.pieces.show(event)
+                                    turn.stream.show(event)
                                     await turn.ports.backpressure()
                         elif Agent.is_call_tools_node(node):
                             if not node.model_response.tool_calls:
-                                turn.steering.give(run)  # the run goes on with them instead of ending
+                                turn.steering.give(run)  # the run continues with the new content instead of ending
                             async with node.stream(run.ctx) as results:  # the calls of phase 5
                                 async for result in results:
                                     if isinstance(result, FunctionToolResultEvent):
-                                        turn.calls.answered(result.part.tool_call_id, str(result.part.content))
+                                        self._calls.answered(result.part.tool_call_id, str(result.part.content))
             except RunCancelled as cancelled:
-                recording.rest(cancelled.all_messages(), keep_partial=True)
+                recording.record_new(cancelled.all_messages(), keep_partial=True)
                 return "cancelled"
             except asyncio.CancelledError:
-                recording.rest(said, keep_partial=True)
+                recording.record_new(run_messages, keep_partial=True)
                 if not turn.stop.asked:
                     raise
                 return "cancelled"
             except _TooManyIterations:
-                recording.rest(said, keep_partial=True)
+                recording.record_new(run_messages, keep_partial=True)
                 return "max_iterations"
             except UsageLimitExceeded:
-                recording.rest(said, keep_partial=True)
+                recording.record_new(run_messages, keep_partial=True)
                 return "budget"
             except TurnError as problem:
-                recording.rest(said, keep_partial=not problem.retryable)
+                recording.record_new(run_messages, keep_partial=not problem.retryable)
                 raise
             except UnexpectedModelBehavior as problem:
-                recording.rest(said, keep_partial=True)
+                recording.record_new(run_messages, keep_partial=True)
                 if self._last is not None and self._last.finish_reason == "content_filter":
-                    remedy = "Word the request differently."
-                    recording.notice("warning", "The provider refused to answer.", remedy, cause="bad_request")
+                    remedy = "Rephrase the prompt."
+                    recording.notice("warning", "The provider refused this request.", remedy, cause="bad_request")
                     return "refusal"
                 raise self._misbehaved(problem) from problem
             except Exception as problem:
                 final = failure(problem)
-                recording.rest(said, keep_partial=not final.retryable)
+                recording.record_new(run_messages, keep_partial=not final.retryable)
                 raise final from problem
             finally:
                 turn.steering.run_ended()
-        recording.rest(said, keep_partial=True)
+        recording.record_new(run_messages, keep_partial=True)
         return self._stop_reason()
 
     # -- the seven phases -----------------------------------------------------------------------------------------
 
     async def before_request(
-        self, said: Sequence[ModelMessage], messages: Sequence[ModelMessage]
+        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage]
     ) -> list[ModelMessage]:
-        """Phases 1 and 2, for a run that has `said` so much: which of its `messages` are sent."""
+        """Phases 1 and 2. Records the new ones of `run_messages`; returns those of `messages` that are sent."""
         turn = self._turn
         await turn.ports.fairness_gate()
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
-        turn.recording.rest(said, keep_partial=True)
+        turn.recording.record_new(run_messages, keep_partial=True)
         if self.iteration >= turn.settings.max_iterations:
-            raise _TooManyIterations("the turn has made as many requests as it may")
+            raise _TooManyIterations("the turn has made the maximum number of requests")
         turn.meter.request_begins()
         self.iteration += 1
         self._state.transition_to("assistant")
         sent = turn.recording.begin_response(messages)
         await turn.ports.wait_written()
-        await turn.ports.room()  # a client that does not read is not told of step after step
+        await turn.ports.wait_for_client()  # do not produce more updates for a client that does not read
         return sent
 
     def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse:
-        """Phases 3 to 7, with the answer whole: what the run goes on with. Raises `ModelRetry` for an empty answer."""
+        """Phases 3 to 7, for a complete response. Returns the response that the run continues with. Raises `ModelRetry`
+        for an empty response."""
         turn = self._turn
         self._check_whole(response)
-        given = response
-        response = turn.pieces.with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
-        turn.recording.answer(response)  # phase 3
+        original = response
+        response = turn.stream.with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
+        turn.recording.record_response(response)  # phase 3
         self.answers += 1
         self._last = response
-        turn.meter.context_is(response, turn.settings.context_window or window)  # phase 4
+        turn.meter.set_context(response, turn.settings.context_window or window)  # phase 4
         turn.meter.report("turn")
         if calls := [part for part in response.parts if isinstance(part, ToolCallPart)]:
-            self._state.transition_to("tool_execution")  # phase 5: the library runs each by `Calls.execute`
+            self._state.transition_to("tool_execution")  # phase 5: the library runs each through `ToolRunner.execute`
             for part in calls:
-                turn.pieces.written(part)
-        elif response.finish_reason not in ("length", "content_filter") and not _says_anything(response):
-            # phase 6; an answer that was cut off or refused is not an empty one
-            given.parts = _without_blanks(given.parts)  # the library keeps this very message when it asks again
+                turn.stream.written(part)
+        elif response.finish_reason not in ("length", "content_filter") and not _has_content(response):
+            # phase 6; a truncated or refused response does not count as empty
+            original.parts = _without_blanks(original.parts)  # the library sends this object with the retry
             raise ModelRetry("Your last answer was empty. Answer the user, or call a tool.")
         else:
             self._state.transition_to("response")  # phase 7
@@ -176,7 +180,7 @@ class Loop:
         return response if len(parts) == len(response.parts) else replace(response, parts=parts)
 
     def end(self) -> None:
-        """No more requests will be made."""
+        """Enter the final state: no more requests follow."""
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
 
@@ -186,30 +190,30 @@ class Loop:
         self._turn.ports.emit(StateRecord(turn_id=self._turn.turn_id, state=state, iteration=self.iteration))
 
     def _check_whole(self, response: ModelResponse) -> None:
-        """A stream that ended without a reason probably broke off: tried again once, then accepted as it is."""
+        """Raise for a stream that ended without a finish reason, once; accept the second one with a warning."""
         if not broke_off(response):
             return
         self._broken += 1
         if self._broken == 1:
-            self._turn.recording.shown_only(response)
+            self._turn.recording.record_discarded(response)
             raise TurnError(
-                "The provider's answer broke off.",
+                "The provider's response ended early.",
                 remedy="Send the prompt again.",
                 retryable=True,
                 kind="network",
             )
-        self._turn.recording.notice("warning", "The provider did not say that its answer is complete.")
+        self._turn.recording.notice("warning", "The provider did not mark its response as complete; it may be cut off.")
 
     def _with_refusal(self, response: ModelResponse) -> ModelResponse:
-        """Words of refusal come beside an empty answer: they are the answer."""
-        words = (response.provider_details or {}).get("refusal")
-        if response.parts or not isinstance(words, str) or not words:
+        """Some providers put a refusal in a separate field of an empty response. Make it the text of the response."""
+        refusal = (response.provider_details or {}).get("refusal")
+        if response.parts or not isinstance(refusal, str) or not refusal:
             return response
-        self._turn.pieces.text_piece(0, words)
-        return replace(response, parts=[TextPart(words)])
+        self._turn.stream.text_chunk(0, refusal)
+        return replace(response, parts=[TextPart(refusal)])
 
     def _with_recovered_calls(self, response: ModelResponse) -> ModelResponse:
-        """Calls that the model wrote as text become calls, marked."""
+        """Turn calls that the model wrote as text into calls, marked as recovered."""
         if any(isinstance(part, ToolCallPart) for part in response.parts):
             return response
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
@@ -218,15 +222,17 @@ class Loop:
             return response
         parts = list(response.parts)
         for call in found:
-            parts.append(self._turn.pieces.recovered(len(parts), call.name, call.args))
-        said = f"{len(found)} tool call(s) that the model wrote as text were taken as calls."
-        self._turn.recording.notice("info", said)
+            parts.append(self._turn.stream.recovered(len(parts), call.name, call.args))
+        message = f"{len(found)} tool call(s) that the model wrote as text were recovered."
+        self._turn.recording.notice("info", message)
         return replace(response, parts=parts)
 
     def _stop_reason(self) -> StopReason:
         match self._last.finish_reason if self._last else None:
             case "length":
-                self._turn.recording.notice("warning", "The answer was cut off by the token limit.", "Say “continue”.")
+                self._turn.recording.notice(
+                    "warning", "The response was cut off by the token limit.", "Say “continue”."
+                )
                 return "max_tokens"
             case "content_filter":
                 return "refusal"
@@ -237,15 +243,15 @@ class Loop:
         turn = self._turn
         log.warning("turn %s: %s", turn.request.request_id, problem)
         remedy = "Send the prompt again, or switch to another model."
-        if not self.answers and turn.settings.base_url is not None:  # most likely a web page for people
+        if not self.answers and turn.settings.base_url is not None:  # most likely an HTML page
             remedy = "Check that baseUrl is the address of an API (it often ends in /v1), or switch to another model."
-        return TurnError("The model gave no usable answer.", remedy=remedy, kind="empty")
+        return TurnError("The model returned no usable response.", remedy=remedy, kind="empty")
 
 
 class ResponseState:
-    """The state machine of a turn: user_input → assistant → tool_execution → response, and round again.
+    """The state machine of a turn: user_input → assistant → tool_execution → response → assistant …
 
-    An illegal move is a bug, and raises.
+    An illegal transition is a bug and raises `RuntimeError`.
     """
 
     MOVES: Mapping[AgentState, frozenset[AgentState]] = {
@@ -270,17 +276,17 @@ class ResponseState:
 
 
 class _TooManyIterations(UsageLimitExceeded):
-    """The turn wants to make more requests than `maxIterations`."""
+    """The turn needs more requests than `maxIterations`."""
 
 
-def _says_anything(response: ModelResponse) -> bool:
+def _has_content(response: ModelResponse) -> bool:
     return any(not isinstance(part, TextPart) or part.content.strip() for part in response.parts) and any(
         part.part_kind != "thinking" for part in response.parts
     )
 
 
 def _without_blanks(parts: Sequence[ModelResponsePart]) -> Sequence[ModelResponsePart]:
-    """What of an answer can be sent back: some providers refuse a text of white space, though they write it."""
+    """Drop blank text parts: some providers produce them and reject them when they are sent back."""
     return [part for part in parts if not isinstance(part, TextPart) or part.provider_details or part.content.strip()]
 
 

@@ -2,11 +2,11 @@
 
     user_input ──► assistant ──► tool_execution ──► response ──► assistant … ──► the end
 
-`run` reads top to bottom: record the prompt, converse until the model is done, close what is open, end. The loop of
-requests and calls, with its seven phases, is in `loop.py`. A response is shown in pieces while it comes (`pieces.py`)
-and recorded whole (`recording.py`), then its calls run (`calls.py`).
+`run` reads top to bottom: record the prompt, run the loop until the model is done, close the open calls, end the turn.
+The loop of requests and calls, with its seven phases, is in `loop.py`. A response is streamed to the client
+(`response_stream.py`) and recorded when it is complete (`recording.py`). Then its calls run (`tool_runner.py`).
 
-Promises: however a turn ends, every announced call is closed, everything said is in the ledger, and the history can be
+Promises: however a turn ends, every announced call is closed, every message is in the ledger, and the history can be
 sent again.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,18 +24,14 @@ from pydantic_ai.messages import UserContent
 from pilotfish.config.settings import Settings
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import Failure, KilledProcess, Receipt, StopReason, TurnEndRecord, TurnStartRecord
-from pilotfish.engine.frontend import Outcome, Ports
+from pilotfish.engine.frontend import Outcome
 from pilotfish.engine.model.resolve import failure
 from pilotfish.engine.prompt import PreparedPrompt, environment_facts, standing_instructions
-from pilotfish.engine.turn.cancellation import Cancellation
+from pilotfish.engine.turn.context import TurnContext
 from pilotfish.engine.turn.loop import Loop
-from pilotfish.engine.turn.recording import Recording
 from pilotfish.engine.turn.recovery import STARTED
-from pilotfish.engine.turn.response_stream import ResponseStream
-from pilotfish.engine.turn.steering import Steering
-from pilotfish.engine.turn.subagents import research
+from pilotfish.engine.turn.services import Ports
 from pilotfish.engine.turn.tool_runner import ToolRunner
-from pilotfish.engine.turn.usage import Meter
 from pilotfish.errors import TurnError
 from pilotfish.telemetry.logs import request_id
 from pilotfish.text.display_safe import one_line
@@ -47,20 +42,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_TRIES = 4  # of one model request whose failure may pass
-LONGEST_WAIT = 60.0  # seconds a turn waits by itself before it leaves the retry to the user
-
-
-@dataclass(slots=True)
-class RequestContext:
-    """What one request carries through the log: its name and its figures."""
-
-    request_id: str
-    metrics: dict[str, float] = field(default_factory=dict[str, float])
+MAX_TRIES = 4  # of one model request that failed with a retryable error
+LONGEST_WAIT = 60.0  # seconds; a longer wait is left to the user
 
 
 class RequestOrchestrator:
-    """One turn. Also the `deps` of its pydantic-ai run: hooks and tools reach it there."""
+    """One turn."""
 
     def __init__(
         self,
@@ -75,135 +62,135 @@ class RequestOrchestrator:
         prepared: PreparedPrompt,
         resumed: bool = False,
     ) -> None:
-        self.ports = ports
-        self.turn_id = turn_id
-        self.settings = settings
-        self.workspace = workspace
-        self.model = model
-        self.resumed = resumed
-        self.registry = ports.registry
-        self.request = RequestContext(turn_id[-8:])
-        self.stop = Cancellation(ports.clock)
-        self.steering = Steering()
-        self.pieces = ResponseStream(ports, turn_id)
-        self.recording = Recording(ports, turn_id, settings, self.pieces, self.steering)
-        self.meter = Meter(
-            turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.pieces.own_calls
+        self._turn = turn = TurnContext(
+            ports=ports, turn_id=turn_id, settings=settings, workspace=workspace, model=model
         )
-        self.calls = ToolRunner(self)
-        self.loop = Loop(self)
+        self.turn_id = turn_id
+        self.stream = turn.stream
+        self.recording = turn.recording
+        self._ports = ports
+        self._registry = turn.registry
+        self._workspace = workspace
+        self._meter = turn.meter
+        self._stop = turn.stop
+        self._request = turn.request
+        self._calls = ToolRunner(turn)
+        self.loop = Loop(turn, self._calls, self._instructions, resumed=resumed)
+        self._resumed = resumed
         self._clock = ports.clock
         self._blocks = tuple(blocks)
         self._prompt_id = prompt_id
         self._prepared = prepared
         self._jobs_before = workspace.processes.jobs
-        workspace.processes.take_killed()  # what earlier turns ended is not for this one's receipt
+        workspace.processes.take_killed()  # processes of earlier turns do not belong in this turn's receipt
 
     # -- the turn, top to bottom -------------------------------------------------------------------------------
 
     async def run(self) -> Outcome:
-        """Run the turn to its end. Never raises for anything that happens inside it."""
-        request_id.set(self.request.request_id)
+        """Run the turn to its end. Errors inside the turn are part of the outcome and are not raised."""
+        request_id.set(self._request.request_id)
         began = self._clock()
-        if self.resumed:
-            self._take_up_again()
+        if self._resumed:
+            self._resume()
         else:
-            self._take_up()
-            await self.ports.taken_up(self.turn_id)
+            self._start()
+            await self._ports.prompt_emitted(self.turn_id)
         stop: StopReason = "failed"
         error: Failure | None = None
         try:
-            stop = await self._converse()
-        except UsageLimitExceeded:  # by a summary: the loop says so itself
+            stop = await self._run_loop()
+        except UsageLimitExceeded:  # raised by a summary; the loop handles its own
             stop = "budget"
         except RunCancelled:
             stop = "cancelled"
         except TurnError as problem:
             error = Failure.of(problem)
         except Exception:
-            log.exception("turn %s failed", self.request.request_id)
+            log.exception("turn %s failed", self._request.request_id)
             error = Failure(
-                message="Something went wrong inside Pilotfish.",
-                remedy="Try again. If it happens again, look into the log and report it.",
+                message="An internal error occurred in Pilotfish.",
+                remedy="Try again. If the error occurs again, report it and attach the log.",
                 retryable=True,
             )
-        if self.stop.asked:
+        if self._stop.asked:
             stop, error = "cancelled", None
         outcome = await self._end(stop, error)
-        self.request.metrics |= {
+        self._request.metrics |= {
             "seconds": round(self._clock() - began, 3),
             "iterations": self.loop.iteration,
-            "calls": len(self.pieces.own_calls),
+            "calls": len(self.stream.own_calls),
             "input_tokens": outcome.usage.input_tokens,
             "output_tokens": outcome.usage.output_tokens,
         }
-        log.info("turn ended: %s", stop, extra={"metrics": self.request.metrics})
+        log.info("turn ended: %s", stop, extra={"metrics": self._request.metrics})
         return outcome
 
-    def _take_up(self) -> None:
-        self.ports.emit(
+    def _start(self) -> None:
+        self._ports.emit(
             TurnStartRecord(
                 turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self._clock()
             )
         )
         self.loop.begin()
-        self.recording.prompt(self._prepared, self._blocks)
+        self.recording.record_prompt(self._prepared, self._blocks)
 
-    def _take_up_again(self) -> None:
-        """After a crash: what had started is not started again; what waited for an answer waits again."""
-        for call in self.registry.open_calls():
-            self.pieces.own_calls[call.id] = None
+    def _resume(self) -> None:
+        """Continue after a crash. Started calls do not run again; calls that awaited approval await it again."""
+        for call in self._registry.open_calls():
+            self.stream.own_calls[call.id] = None
             if call.status is CallStatus.IN_PROGRESS:
-                self.registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
+                self._registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
         self.loop.begin_at_open_calls()
 
-    async def _converse(self) -> StopReason:
-        """Run the model until it is done; what may pass is tried again, from the recorded history."""
+    async def _run_loop(self) -> StopReason:
+        """Run the loop until the model is done. After a retryable error, run it again from the recorded history."""
         failed, progress = 0, -1
-        if self.ports.nearly_full:
-            await self._make_room()
+        if self._ports.nearly_full:
+            await self._compact_early()
         while True:
             try:
                 return await self.loop.run()
             except TurnError as problem:
-                if self.stop.asked:
+                if self._stop.asked:
                     return "cancelled"
                 if problem.kind == "context" and await self._compact():
                     continue
                 if problem.kind == "bad_request" and self.recording.use_plain_ids():
-                    self.registry.close_open("the provider refused to go on")
+                    self._registry.close_open("the provider rejected the request")
                     continue
                 failed = failed + 1 if progress == self.loop.answers else 1
                 progress = self.loop.answers
                 wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
                 if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
                     raise
-                said = f"{problem} Retrying in {wait:.0f} s."
-                self.recording.notice("warning", said, problem.remedy, cause=problem.kind, retry_after=round(wait, 1))
-                self.registry.close_open("the provider's answer broke off")
-                if not await self.stop.pause(wait):
+                message = f"{problem} Retrying in {wait:.0f} s."
+                self.recording.notice(
+                    "warning", message, problem.remedy, cause=problem.kind, retry_after=round(wait, 1)
+                )
+                self._registry.close_open("the provider's response ended early")
+                if not await self._stop.pause(wait):
                     return "cancelled"
 
-    async def _make_room(self) -> None:
-        """Summarise before the window overflows: some servers drop the beginning silently instead of refusing."""
+    async def _compact_early(self) -> None:
+        """Summarise before the context window overflows: some servers drop the start silently instead of refusing."""
         try:
             await self._compact()
         except Exception as problem:
-            log.warning("turn %s: no summary: %s", self.request.request_id, failure(problem))
+            log.warning("turn %s: the summary failed: %s", self._request.request_id, failure(problem))
 
     async def _compact(self) -> bool:
-        """Summarise what is old. Returns False if there is nothing to summarise."""
-        return await self.ports.compact(self.turn_id, self.meter, self.stop.token)
+        """Summarise the older messages. Returns False if there is nothing to summarise."""
+        return await self._ports.compact(self.turn_id, self._meter, self._stop.token)
 
     async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
-        await self.recording.left_pieces()
-        self.registry.close_open("aborted by user" if stop == "cancelled" else "the turn ended")
-        for change in self.workspace.take_unclaimed():
-            await self.recording.changed("", change)
+        await self.recording.record_partial_messages()
+        self._registry.close_open("aborted by user" if stop == "cancelled" else "the turn ended")
+        for change in self._workspace.take_unclaimed():
+            await self.recording.record_change("", change)
         receipt = await self._receipt() if stop == "cancelled" else None
         self.loop.end()
-        usage = self.meter.total
-        self.ports.emit(
+        usage = self._meter.total
+        self._ports.emit(
             TurnEndRecord(
                 turn_id=self.turn_id,
                 stop_reason=stop,
@@ -213,15 +200,15 @@ class RequestOrchestrator:
                 receipt=receipt,
             )
         )
-        await self.ports.wait_durable()
+        await self._ports.wait_durable()
         return Outcome(turn_id=self.turn_id, stop_reason=stop, usage=usage, error=error, receipt=receipt)
 
     async def _receipt(self) -> Receipt:
-        """What a stop came to, once everything is over."""
-        killed = await self._kill_own()
-        started = self.stop.at if self.stop.at is not None else self._clock()
+        """What the cancellation stopped: calls, processes, and the files changed until then."""
+        killed = await self._kill_processes()
+        started = self._stop.at if self._stop.at is not None else self._clock()
         cancelled = [
-            call_id for call_id in self.pieces.own_calls if self.registry.get(call_id).status is CallStatus.CANCELLED
+            call_id for call_id in self.stream.own_calls if self._registry.get(call_id).status is CallStatus.CANCELLED
         ]
         return Receipt(
             turn_id=self.turn_id,
@@ -231,51 +218,45 @@ class RequestOrchestrator:
             changed_files=tuple(self.recording.changed_files),
         )
 
-    async def _kill_own(self) -> tuple[KilledProcess, ...]:
-        """End the commands of this turn. A background command (a dev server) goes on, and the user is told of it."""
-        processes = self.workspace.processes
+    async def _kill_processes(self) -> tuple[KilledProcess, ...]:
+        """Kill the commands of this turn. Background commands (a dev server) keep running; a notice lists them."""
+        processes = self._workspace.processes
         killed = await processes.kill_running(spare=self._jobs_before)
         if alive := processes.alive:
             names = ", ".join(f"{job.id} ({one_line(job.command)})" for job in alive)
-            said = f"Still running in the background: {names}."
-            self.recording.notice("info", said, f"“Stop {alive[0].id}” ends it.")
+            message = f"Still running in the background: {names}."
+            self.recording.notice("info", message, f"Ask to “Stop {alive[0].id}” to end it.")
         return killed
 
-    # -- while it runs -----------------------------------------------------------------------------------------
+    # -- control from outside -----------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
         """Stop the turn: the model's stream, its calls, its questions."""
-        self.stop.ask()
+        self._stop.ask()
 
     def skip_backoff(self) -> None:
-        """Try again now, if the next try is being waited for."""
-        self.stop.skip_backoff()
+        """If the turn waits before a retry, retry now."""
+        self._stop.skip_backoff()
 
     def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
-        """Give the model words at its next step; `recorded` is called right before their message is recorded. Returns
-        a function that takes them back; it returns False when it is too late."""
-        return self.steering.steer(content, recorded)
+        """Send content to the model with the next request. `recorded` is called right before its message is recorded.
+        Returns a function that withdraws the content; it returns False when the content was already sent."""
+        return self._turn.steering.steer(content, recorded)
 
     async def stop_call(self, call_id: str) -> bool:
-        """Stop one call and wait until it is over; the turn goes on. False: it is not running."""
-        return await self.calls.stop(call_id)
+        """Stop one call and wait for its end; the turn continues. Returns False if the call is not running."""
+        return await self._calls.stop(call_id)
 
-    def instructions(self) -> str:
-        """What the model is told before everything else, as it holds now."""
+    def _instructions(self) -> str:
+        """The system instructions for the next request."""
         parts = [
             standing_instructions(),
             environment_facts(
-                self.workspace,
-                mode=self.ports.mode,
+                self._workspace,
+                mode=self._ports.mode,
                 today=datetime.fromtimestamp(self._clock(), UTC).date(),
-                trusted=self.ports.trusted or self.ports.undecided,
+                trusted=self._ports.trusted or self._ports.trust_undecided,
             ),
-            self.ports.rules_text() if self.ports.trusted else "",
+            self._ports.rules_text() if self._ports.trusted else "",
         ]
         return "\n\n".join(filter(None, parts))
-
-    async def ask_user(self, question: str, options: Sequence[str]) -> str | None:
-        return await self.ports.ask_user(self.turn_id, question, options)
-
-    async def research(self, question: str, progress: Callable[[str], None]) -> str:
-        return await research(self, question, progress)

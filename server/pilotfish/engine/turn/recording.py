@@ -1,8 +1,8 @@
-"""What a turn leaves behind: every message of it, in the ledger and in the history that is sent again.
+"""Records the messages of a turn, in the ledger and in the history that is sent with later requests.
 
-Hides: the translation of the library's messages, how far a run's messages have been looked at, what is sent of them.
-Promises: a message is recorded once, as it was said; what was told in pieces and could not be recorded whole is
-recorded piece by piece; words that were steered in are told right before their message.
+Hides: the translation of the library's messages, which messages of a run are recorded already, what is trimmed.
+Promises: a message is recorded once and unchanged; streamed text whose message could not be recorded is recorded from
+its chunks; the callback of a steer is called right before its message is recorded.
 """
 
 from __future__ import annotations
@@ -24,83 +24,83 @@ from pilotfish.conversation.records import (
     PlanEntry,
     PlanRecord,
 )
-from pilotfish.engine.frontend import Ports
 from pilotfish.engine.model.adapter import know, to_canonical
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.turn.recovery import partial_messages
 from pilotfish.engine.turn.response_stream import ResponseStream
+from pilotfish.engine.turn.services import Ports
 from pilotfish.engine.turn.steering import Steering
 from pilotfish.errors import FailureKind
 from pilotfish.workspace.files.changes import FileChange
 
 
 class Recording:
-    """The records of one turn, but for its beginning, its states and its end."""
+    """Emits the records of one turn, except its start, its states and its end."""
 
     def __init__(
-        self, ports: Ports, turn_id: str, settings: Settings, pieces: ResponseStream, steering: Steering
+        self, ports: Ports, turn_id: str, settings: Settings, stream: ResponseStream, steering: Steering
     ) -> None:
         self.changed_files: dict[str, None] = {}
         self._ports = ports
         self._emit = ports.emit
         self._clock = ports.clock
         self._turn_id = turn_id
-        self._pieces = pieces
+        self._stream = stream
         self._steering = steering
-        self._sending = ports.sending(settings)
-        self._seen = 0
+        self._request_history = ports.request_history(settings)
+        self._recorded_count = 0
 
     # -- messages -----------------------------------------------------------------------------------------------
 
-    def prompt(self, prepared: PreparedPrompt, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """The user's words, with what they bring along."""
-        said = UserPromptPart(content=prepared.content, timestamp=datetime.fromtimestamp(self._clock(), UTC))
+    def record_prompt(self, prepared: PreparedPrompt, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """Record the prompt with its attachments and notices."""
+        part = UserPromptPart(content=prepared.content, timestamp=datetime.fromtimestamp(self._clock(), UTC))
         attached = tuple(item for _, item in prepared.attachments)
-        self._record(ModelRequest(parts=[said]), text=plain_text(blocks), attached=attached)
+        self._record(ModelRequest(parts=[part]), text=plain_text(blocks), attached=attached)
         for notice in prepared.notices:
             self.notice("warning", notice)
 
     def begin_run(self, provider: str, *, resumed: bool) -> list[ModelMessage]:
-        """The conversation as a new run finds it. What the run adds is recorded by `answer` and `rest`."""
-        history = self._sending.begin(self._ports.history, provider, resumed=resumed)
-        self._seen = len(history)
+        """Return the messages that a new run starts with. Later messages go to `record_response` and `record_new`."""
+        history = self._request_history.begin(self._ports.history, provider, resumed=resumed)
+        self._recorded_count = len(history)
         return history
 
     def use_plain_ids(self) -> bool:
-        """The provider may have refused ids that it made itself. False: all of them are plain, or sent so already."""
-        return self._sending.use_plain_ids(self._ports.history)
+        """Send plain call ids from now on, because the provider rejects others. Returns False if nothing changes."""
+        return self._request_history.use_plain_ids(self._ports.history)
 
     def begin_response(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-        """The next response is about to be asked for: what of the conversation is sent."""
-        self._pieces.begin()
-        return self._sending.trimmed(messages)
+        """Start the next response. Returns the messages to send."""
+        self._stream.begin()
+        return self._request_history.trimmed(messages)
 
-    def answer(self, response: ModelResponse) -> None:
-        """A whole response. Its run has it as its next message."""
+    def record_response(self, response: ModelResponse) -> None:
+        """Record a complete response, which is the next message of the run."""
         self._record(response)
-        self._seen += 1
+        self._recorded_count += 1
 
-    def shown_only(self, response: ModelResponse) -> None:
-        """A response that was told and will not be part of what is sent."""
-        self._record(self._pieces.with_own_ids(response), shown_only=True)
+    def record_discarded(self, response: ModelResponse) -> None:
+        """Record a response for the transcript only; it is not sent again."""
+        self._record(self._stream.with_own_ids(response), shown_only=True)
 
-    def rest(self, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
-        """Record what the run has added since we last looked."""
-        fresh = messages[self._seen :]
-        self._seen = len(messages)
-        for message in fresh:
+    def record_new(self, messages: Sequence[ModelMessage], *, keep_partial: bool) -> None:
+        """Record the messages that the run has added. An incomplete response is sent again only with `keep_partial`."""
+        new = messages[self._recorded_count :]
+        self._recorded_count = len(messages)
+        for message in new:
             if not isinstance(message, ModelResponse):
                 self._record(message)
             elif message.parts:
-                self._record(self._pieces.with_own_ids(message), shown_only=not keep_partial)
+                self._record(self._stream.with_own_ids(message), shown_only=not keep_partial)
 
-    async def left_pieces(self) -> None:
-        """What was told and could not be recorded (memory was short, the library broke) is recorded piece by piece."""
-        if not self._pieces.unrecorded:
+    async def record_partial_messages(self) -> None:
+        """Record messages from their streamed chunks if the messages themselves could not be recorded."""
+        if not self._stream.unrecorded:
             return
-        self._pieces.unrecorded.clear()
+        self._stream.unrecorded.clear()
         await self._ports.wait_written()
-        for record in partial_messages(self._turn_id, await self._ports.left_over(), (), (), self._clock()):
+        for record in partial_messages(self._turn_id, await self._ports.unrecorded_chunks(), (), (), self._clock()):
             self._ports.history.append(message_from_json(record.message))
             self._emit(record)
 
@@ -114,10 +114,10 @@ class Recording:
     ) -> None:
         canonical = to_canonical(_without_instructions(message))
         know(canonical, message)
-        self._sending.know(message, canonical)
+        self._request_history.know(message, canonical)
         assistant = isinstance(message, ModelResponse)
         if assistant:
-            self._pieces.end()
+            self._stream.end()
         elif text is None:
             self._steering.recording(sum(isinstance(part, UserPromptPart) for part in message.parts))
         if not shown_only:
@@ -125,7 +125,7 @@ class Recording:
         self._emit(
             MessageRecord(
                 turn_id=self._turn_id,
-                message_id=self._pieces.message_id if assistant else self._ports.new_id("msg"),
+                message_id=self._stream.message_id if assistant else self._ports.new_id("msg"),
                 role="assistant" if assistant else "user",
                 content=canonical.get_text_content() if text is None else text,
                 message=message_to_json(canonical),
@@ -135,9 +135,9 @@ class Recording:
             )
         )
         if assistant:
-            self._pieces.unrecorded.discard(self._pieces.message_id)
+            self._stream.unrecorded.discard(self._stream.message_id)
 
-    # -- beside the messages ------------------------------------------------------------------------------------
+    # -- other records -----------------------------------------------------------------------------------------
 
     def notice(
         self,
@@ -163,10 +163,10 @@ class Recording:
     def show_plan(self, entries: Sequence[PlanEntry]) -> None:
         self._emit(PlanRecord(turn_id=self._turn_id, entries=tuple(entries), timestamp=self._clock()))
 
-    async def changed(self, call_id: str, change: FileChange) -> None:
-        """A file was changed: its before-image is kept, then it is told."""
+    async def record_change(self, call_id: str, change: FileChange) -> None:
+        """Record a file change, with the file's content before and after it."""
         self.changed_files[change.path.as_uri()] = None
-        keep = self._ports.keep
+        store = self._ports.store_blob
         self._emit(
             FileChangeRecord(
                 turn_id=self._turn_id,
@@ -176,8 +176,8 @@ class Recording:
                 added=change.added,
                 removed=change.removed,
                 via=change.via,
-                before=None if change.before is None else await keep(change.before),
-                after=None if change.after is None else await keep(change.after),
+                before=None if change.before is None else await store(change.before),
+                after=None if change.after is None else await store(change.after),
                 timestamp=self._clock(),
                 old_uri=change.old_path.as_uri() if change.old_path else None,
             )
@@ -185,5 +185,5 @@ class Recording:
 
 
 def _without_instructions(message: ModelMessage) -> ModelMessage:
-    """Instructions are made anew for every request; stored with each message they would only weigh."""
+    """Drop the instructions: they are built anew for every request."""
     return replace(message, instructions=None) if isinstance(message, ModelRequest) else message

@@ -1,4 +1,4 @@
-"""What a crash left of a turn, or a fork took of it, closed with what is known: nothing runs again, nothing is lost."""
+"""Closes a turn that a crash or a fork left open. No call runs again, and streamed text is kept."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ NOT_FORKED = "the fork was made before it ended"
 
 
 def close_open_turn(
-    records: Sequence[Record], left_over: Sequence[Record], *, now: float, forked: bool = False
+    records: Sequence[Record], unrecorded: Sequence[Record], *, now: float, forked: bool = False
 ) -> list[Record]:
-    """The records that end an interrupted last turn, or one that was `forked` midway; none when it has ended."""
+    """The records that end the last turn if it is open, after a crash or a fork. Empty if it has ended."""
     turn_id = _open_turn(records)
     if turn_id is None:
         return []
     own = [record for record in records if record.turn_id == turn_id]
     calls: dict[str, ToolCallRecord] = {record.call.id: record for record in own if isinstance(record, ToolCallRecord)}
     recorded = {record.message_id for record in own if isinstance(record, MessageRecord)}
-    closing: list[Record] = [*partial_messages(turn_id, left_over, list(calls.values()), recorded, now)]
+    closing: list[Record] = [*partial_messages(turn_id, unrecorded, list(calls.values()), recorded, now)]
     closing += [
         replace(record, call=_closed(record.call, forked=forked), timestamp=now)
         for record in calls.values()
@@ -69,10 +69,10 @@ def close_open_turn(
     return closing
 
 
-def question_left_open(records: Sequence[Record], left_over: Sequence[Record]) -> str | None:
-    """The interrupted turn, when nothing but a question to the user was open: it can be asked again."""
+def turn_awaiting_approval(records: Sequence[Record], unrecorded: Sequence[Record]) -> str | None:
+    """The id of the interrupted turn if it only waited for an approval, so that it can be resumed. Else None."""
     turn_id = _open_turn(records)
-    if turn_id is None or any(isinstance(record, ChunkRecord) and record.channel != "args" for record in left_over):
+    if turn_id is None or any(isinstance(record, ChunkRecord) and record.channel != "args" for record in unrecorded):
         return None
     messages = [record for record in records if isinstance(record, MessageRecord) and not record.shown_only]
     calls = {record.call.id: record.call for record in records if isinstance(record, ToolCallRecord)}
@@ -100,21 +100,21 @@ def _closed(call: CanonicalToolCall, *, forked: bool) -> CanonicalToolCall:
 
 def partial_messages(
     turn_id: str,
-    left_over: Sequence[Record],
+    unrecorded: Sequence[Record],
     calls: Sequence[ToolCallRecord],
     recorded: Collection[str],
     now: float,
 ) -> list[MessageRecord]:
-    """Answers that were being streamed: what had been shown of them becomes a message, each part in its place."""
-    pieces: dict[str, dict[int, list[ChunkRecord]]] = {}
-    for record in left_over:
+    """Build messages from the chunks of responses that were not recorded, with their parts in order."""
+    chunks_by_message: dict[str, dict[int, list[ChunkRecord]]] = {}
+    for record in unrecorded:
         if isinstance(record, ChunkRecord) and record.channel in ("message", "thought"):
             message_id, _, index = record.item_id.rpartition(".")
             if message_id not in recorded and index.isdecimal():
-                pieces.setdefault(message_id, {}).setdefault(int(index), []).append(record)
+                chunks_by_message.setdefault(message_id, {}).setdefault(int(index), []).append(record)
     messages: list[MessageRecord] = []
-    for message_id, texts in pieces.items():
-        parts = {index: _said(chunks) for index, chunks in texts.items()}
+    for message_id, chunks_by_index in chunks_by_message.items():
+        parts = {index: _text_part(chunks) for index, chunks in chunks_by_index.items()}
         made = iter([record.call for record in calls if record.message_id == message_id])
         ordered = [parts.get(index) or _call_part(next(made, None)) for index in range(max(parts) + 1)]
         ordered += [_call_part(call) for call in made]
@@ -134,7 +134,7 @@ def partial_messages(
     return messages
 
 
-def _said(chunks: Sequence[ChunkRecord]) -> Part:
+def _text_part(chunks: Sequence[ChunkRecord]) -> Part:
     kind = TextPart if chunks[0].channel == "message" else ThoughtPart
     return kind("".join(chunk.text for chunk in chunks))
 

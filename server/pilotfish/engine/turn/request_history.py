@@ -1,7 +1,7 @@
-"""What of a conversation is sent: sound, with ids that its provider takes, and trimmed.
+"""Prepares a conversation for a request: repaired, with call ids that the provider accepts, and trimmed.
 
-Promises: a message is translated once; what is not touched stays the very object it is, so that nothing behind it is
-made anew either.
+Promises: a message is translated once; an unchanged message stays the same object, so later steps can reuse their work
+as well.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pilotfish.conversation.memo import begins_with
 from pilotfish.conversation.messages import CanonicalMessage
 from pilotfish.engine.model.adapter import from_canonical, to_canonical
 
-MANY = 100  # translations that are kept beyond those of the history
+MANY = 100  # cached translations beyond those of the history
 
 
 class RequestHistory:
-    """A conversation on its way out, for as long as it lives: what is sent again costs nothing again."""
+    """The messages to send for one conversation, cached from request to request."""
 
     def __init__(self, settings: Settings) -> None:
         self._limits = _limits(settings)
@@ -40,27 +40,27 @@ class RequestHistory:
         self._sent: list[ModelMessage] = []
         self._plain_ids = False
         self._last: ModelMessage | None = None
-        """the request that the conversation ends in: a run goes on with a copy of it, which has the same parts"""
+        """the last request of the conversation; a run continues with a copy that shares its parts"""
         self._forget()
 
     def _forget(self) -> None:
         self._sound: list[CanonicalMessage] = []
-        """a history without fault, and below what is in it"""
+        """a valid history; the fields below are derived from it"""
         self._vendors: list[ModelMessage] = []
         self._call_ids: set[str] = set()
         self._providers: set[object] = set()
 
     def fits(self, settings: Settings) -> bool:
-        """Whether it would send the same under these settings."""
+        """Whether these settings lead to the same messages."""
         return self._limits == _limits(settings)
 
     def begin(self, history: list[CanonicalMessage], provider: str, *, resumed: bool) -> list[ModelMessage]:
-        """The whole conversation as the library's messages. `history` is repaired in its place."""
+        """The whole conversation as the library's messages. `history` is repaired in place."""
         if resumed:
             self._forget()
-            # The open calls of the last message are what is resumed.
+            # The open calls of the last message are resumed, so it is not repaired.
             history[:] = [*repair(history[:-1]), history[-1]]
-        elif not self._goes_on(history):
+        elif not self._extends_valid_history(history):
             self._forget()
             history[:] = repair(history)
         if len(self._canonical) > 2 * len(history) + MANY:
@@ -73,9 +73,9 @@ class RequestHistory:
                 self._providers.add(message.extra.get("provider_name"))
         found = list(self._vendors)
         if begins_with(history, self._before):
-            self._messages = found[: len(self._before)]  # a run has its own copy of the request it begins with
+            self._messages = found[: len(self._before)]  # a run has its own copy of its first request
         if self._plain_ids or self._providers - {provider, None}:
-            # Ids are every provider's own; another one may refuse them. The ledger keeps them as they were.
+            # A provider may reject the call ids of another one. The ledger keeps the original ids.
             found = [self._vendor(message) for message in with_plain_ids(history)]
         if resumed:
             self._forget()
@@ -83,30 +83,30 @@ class RequestHistory:
         return found
 
     def use_plain_ids(self, history: Sequence[CanonicalMessage]) -> bool:
-        """From now on, send ids that every provider takes. False: that would change nothing."""
+        """From now on, send call ids that every provider accepts. Returns False if that changes nothing."""
         if self._plain_ids or all(map(operator.is_, with_plain_ids(history), history)):
             return False
         self._plain_ids = True
         return True
 
-    def _goes_on(self, history: Sequence[CanonicalMessage]) -> bool:
-        """Whether it is the history from before with a sound piece behind it, so that the whole is sound."""
+    def _extends_valid_history(self, history: Sequence[CanonicalMessage]) -> bool:
+        """Whether this is the known valid history plus a valid tail, so that the whole is valid."""
         if not self._sound or not begins_with(history, self._sound):
             return False
         known = len(self._sound)
         ids = {call_id for message in history[known:] for call_id in message.get_tool_call_ids()}
-        # A request, and what is behind it, is looked at without what is before it.
-        piece = history[known - (not history[known - 1].is_response) :]
-        return not piece or (
-            not piece[0].is_response and begins(piece) and ids.isdisjoint(self._call_ids) and is_sound(piece)
+        # The tail is checked alone; it starts with a request.
+        tail = history[known - (not history[known - 1].is_response) :]
+        return not tail or (
+            not tail[0].is_response and begins(tail) and ids.isdisjoint(self._call_ids) and is_sound(tail)
         )
 
     def know(self, message: ModelMessage, canonical: CanonicalMessage) -> None:
-        """A message that somebody else has translated."""
+        """Add a translation to the cache."""
         self._canonical[id(message)] = (message, canonical)
 
     def trimmed(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-        """What of it is sent. A conversation that grew costs what is new of it."""
+        """The messages to send. The cost depends on the new messages only."""
         if not begins_with(messages, self._messages):
             self._messages, self._before, self._after, self._sent = [], [], [], []
         for message in messages[len(self._messages) :]:
@@ -116,7 +116,7 @@ class RequestHistory:
         if self._plain_ids:
             after = list(with_plain_ids(after))
         if not begins_with(after, self._after):
-            self._sent = []  # the cut has moved
+            self._sent = []  # the trimmer cut at another place
         self._after = after
         for place in range(len(self._sent), len(after)):
             as_is = after[place] is self._before[place]

@@ -1,8 +1,8 @@
-"""A response while it is made: its pieces are told as they come, its calls announced under ids of their own.
+"""Streams a response to the client: emits its chunks and announces its calls under unique ids.
 
-Hides: which message is being made, halves of surrogate pairs between two pieces, ids that a provider uses twice.
-Promises: no piece is told that is no text; no call id stands twice in a session; what was told and not recorded is
-known (`unrecorded`).
+Hides: the id of the current message, surrogate pairs that are split between two chunks, duplicate call ids.
+Promises: a chunk is never empty and is valid Unicode; a call id is unique in its session; `unrecorded` has the messages
+that were streamed and not recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pilotfish.conversation.history.sanitizer import sendable_name
 from pilotfish.conversation.message_parser import fit
 from pilotfish.conversation.messages import CanonicalToolCall, normalise_args
 from pilotfish.conversation.records import ChunkRecord, ToolCallRecord
-from pilotfish.engine.frontend import Ports
+from pilotfish.engine.turn.services import Ports
 from pilotfish.tools import BY_NAME
 
 
@@ -37,11 +37,11 @@ class ResponseStream:
 
     def __init__(self, ports: Ports, turn_id: str) -> None:
         self.message_id = ""
-        """of the message that is being made"""
+        """of the message that is being streamed"""
         self.own_calls: dict[str, None] = {}
-        """the turn's calls, in the order they were first heard of"""
+        """the calls of the turn, in the order of their first record"""
         self.unrecorded: set[str] = set()
-        """messages of which pieces were told"""
+        """ids of messages that were streamed and are not recorded yet"""
         self._emit = ports.emit
         self._clock = ports.clock
         self._new_id = ports.new_id
@@ -49,41 +49,41 @@ class ResponseStream:
         self._turn_id = turn_id
         self._call_ids: dict[int, str] = {}
         self._halves: dict[str, ChunkRecord] = {}
-        """item → half a surrogate pair at the end of its last piece: the next one may bring the other half"""
+        """item → the first half of a surrogate pair; the next chunk may have the second half"""
 
     def begin(self) -> None:
-        """The next response is about to be asked for."""
+        """Start the next response."""
         self.message_id = self._new_id("msg")
         self._call_ids.clear()
         self._halves.clear()
 
     def show(self, event: AgentStreamEvent) -> None:
-        """Emit what an event of the stream adds to the response: text, thoughts, calls and their arguments."""
+        """Emit the text, thoughts, calls and arguments of a stream event."""
         match event:
             case PartStartEvent(index=index, part=TextPart(content=text)):
-                self.text_piece(index, text)
+                self.text_chunk(index, text)
             case PartDeltaEvent(index=index, delta=TextPartDelta(content_delta=text)):
-                self.text_piece(index, text)
+                self.text_chunk(index, text)
             case PartStartEvent(index=index, part=ThinkingPart(content=text)):
-                self._piece(f"{self.message_id}.{index}", "thought", text)
+                self._chunk(f"{self.message_id}.{index}", "thought", text)
             case PartDeltaEvent(index=index, delta=ThinkingPartDelta(content_delta=text)):
-                self._piece(f"{self.message_id}.{index}", "thought", text or "")
+                self._chunk(f"{self.message_id}.{index}", "thought", text or "")
             case PartStartEvent(index=index, part=ToolCallPart() as part):
                 self._announce(index, part.tool_call_id, part.tool_name)
-                self._piece(self._call_ids[index], "args", part.args_as_json_str() if part.args else "")
+                self._chunk(self._call_ids[index], "args", part.args_as_json_str() if part.args else "")
             case PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=str(args))) if index in self._call_ids:
-                self._piece(self._call_ids[index], "args", args)
+                self._chunk(self._call_ids[index], "args", args)
             case _:
                 pass
 
-    def text_piece(self, index: int, text: str) -> None:
-        self._piece(f"{self.message_id}.{index}", "message", text)
+    def text_chunk(self, index: int, text: str) -> None:
+        self._chunk(f"{self.message_id}.{index}", "message", text)
 
     def progress(self, call_id: str, text: str) -> None:
-        """A piece of what a running call puts out."""
-        self._piece(call_id, "progress", text)
+        """Emit output of a running call."""
+        self._chunk(call_id, "progress", text)
 
-    def _piece(self, item_id: str, channel: Literal["message", "thought", "args", "progress"], text: str) -> None:
+    def _chunk(self, item_id: str, channel: Literal["message", "thought", "args", "progress"], text: str) -> None:
         if (half := self._halves.pop(item_id, None)) is not None:
             text = half.text + text
         chunk = ChunkRecord(turn_id=self._turn_id, item_id=item_id, channel=channel, text=text)
@@ -96,7 +96,7 @@ class ResponseStream:
             self._emit(replace(chunk, text=fit(text)) if not text.isascii() else chunk)
 
     def end(self) -> None:
-        """The response is whole: halves whose other half did not come are told as what they are."""
+        """End the response: emit surrogates that stayed without their second half."""
         for half in self._halves.values():
             self._emit(replace(half, text=fit(half.text)))
         self._halves.clear()
@@ -104,21 +104,21 @@ class ResponseStream:
     # -- calls, until they run ----------------------------------------------------------------------------------
 
     def _announce(self, index: int, call_id: str, name: str) -> None:
-        """A call has begun to be written. An id that was used before in the session gets a fresh one."""
+        """Register a call whose arguments are still streamed. A duplicate id is replaced by a new one."""
         if not call_id or call_id in self._registry or call_id in self._call_ids.values():
             call_id = self._new_id("call")
         self._call_ids[index] = call_id
         name = sendable_name(name)
-        self._registry.register(call_id, name, {}, **_looks(name, {}))
+        self._registry.register(call_id, name, {}, **_title_and_category(name, {}))
 
     def recovered(self, index: int, name: str, args: Mapping[str, Any]) -> ToolCallPart:
-        """A call that the model wrote as text: taken as one, and marked."""
+        """Register a call that the model wrote as text, marked as recovered."""
         self._call_ids[index] = call_id = self._new_id("call")
-        self._registry.register(call_id, name, args, recovered=True, **_looks(name, args))
+        self._registry.register(call_id, name, args, recovered=True, **_title_and_category(name, args))
         return ToolCallPart(name, dict(args), tool_call_id=call_id)
 
     def with_own_ids(self, response: ModelResponse) -> ModelResponse:
-        """Every call under the id it was announced with, and a name that can be sent back: no id stands twice."""
+        """Give every call the id it was announced with and a name that can be sent back."""
         parts = list(response.parts)
         for index, part in enumerate(parts):
             if isinstance(part, ToolCallPart):
@@ -130,25 +130,25 @@ class ResponseStream:
         return replace(response, parts=parts)
 
     def written(self, part: ToolCallPart) -> None:
-        """A call stands in a whole response, with all its arguments."""
+        """Set the arguments of a call from the complete response."""
         self.ensure(part.tool_call_id, part.tool_name)
         args, _ = normalise_args(part.args)
-        self._registry.amend(part.tool_call_id, args=args, **_looks(part.tool_name, args))
+        self._registry.amend(part.tool_call_id, args=args, **_title_and_category(part.tool_name, args))
 
     def ensure(self, call_id: str, name: str) -> None:
-        """A call that nobody announced is registered all the same."""
+        """Register a call that was not announced."""
         if call_id not in self._registry:
-            self._registry.register(call_id, name, {}, **_looks(name, {}))
+            self._registry.register(call_id, name, {}, **_title_and_category(name, {}))
 
     def call_changed(self, call: CanonicalToolCall) -> None:
-        """The registry's one change notice for every move."""
+        """Record a change of a call. The registry calls this for every change."""
         self.own_calls[call.id] = None
         now = self._clock()
         self._emit(ToolCallRecord(turn_id=self._turn_id, call=call, timestamp=now, message_id=self.message_id))
 
 
-def _looks(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """How a call is shown before it is understood: its title and category."""
+def _title_and_category(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """The title and category of a call whose arguments may be incomplete."""
     tool = BY_NAME.get(name)
     if tool is None:
         return {"title": name}

@@ -1,8 +1,7 @@
-"""Words that the user sends to the model while its turn runs.
+"""Steering: content that the user sends to the model while a turn runs.
 
-Promises: they are given to the model at its next step, once, in their order; whoever sent them hears when they are in
-the conversation; until they are given they can be taken back; what a run was given and did not read is given to the
-next one.
+Promises: content goes to the model once, with the next request, in the order of sending; a callback reports when it is
+recorded; until then it can be withdrawn; content that a run received and did not send goes to the next run.
 """
 
 from __future__ import annotations
@@ -16,46 +15,46 @@ from pydantic_ai.messages import UserContent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Words:
+class _Steer:
     content: Sequence[UserContent]
     recorded: Callable[[], None]
 
 
 class Steering:
-    """The words for one turn."""
+    """The steering content of one turn."""
 
     def __init__(self) -> None:
-        self._waiting: list[_Words] = []
-        self._given: list[_Words] = []
+        self._waiting: list[_Steer] = []
+        self._given: list[_Steer] = []
 
     def steer(self, content: Sequence[UserContent], recorded: Callable[[], None]) -> Callable[[], bool]:
-        """Give the model these words at its next step; `recorded` is called right before their message is recorded.
-        Returns a function that takes them back; it returns False when it is too late."""
-        words = _Words(content, recorded)
-        self._waiting.append(words)
+        """Send content with the next request. `recorded` is called right before its message is recorded. Returns a
+        function that withdraws the content; it returns False when a run already has it."""
+        steer = _Steer(content, recorded)
+        self._waiting.append(steer)
 
-        def take_back() -> bool:
-            if words not in self._waiting:
+        def withdraw() -> bool:
+            if steer not in self._waiting:
                 return False
-            self._waiting.remove(words)
+            self._waiting.remove(steer)
             return True
 
-        return take_back
+        return withdraw
 
     def give(self, run: AgentRun[Any, Any]) -> None:
-        """A step begins: the run adds the words that wait to its next request."""
+        """Add the waiting content to the next request of the run."""
         while self._waiting:
-            words = self._waiting.pop(0)
-            run.enqueue(*words.content)
-            self._given.append(words)
+            steer = self._waiting.pop(0)
+            run.enqueue(*steer.content)
+            self._given.append(steer)
 
     def run_ended(self) -> None:
-        """What the run did not read waits for the next one."""
+        """Keep content that the run did not send, for the next run."""
         self._waiting[:0] = self._given
         self._given.clear()
 
     def recording(self, count: int) -> None:
-        """So many of the user's messages are about to be recorded: those that were given first."""
-        for words in self._given[:count]:
-            self._given.remove(words)
-            words.recorded()
+        """Report the first `count` steers as recorded."""
+        for steer in self._given[:count]:
+            self._given.remove(steer)
+            steer.recorded()

@@ -1,15 +1,15 @@
-"""Agents beside the turn's own: the one behind `research_codebase`, and the one that summarises a conversation.
+"""The two subagents: one runs `research_codebase`, one summarises a conversation.
 
-Promises: their requests count in the usage and the budget of the turn (`usage.py`); research only reads, and runs out
-of steps gracefully.
+Promises: their requests count towards the usage and the budget of the turn (`usage.py`); research only reads; when
+research reaches its step limit, it still returns a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_ai import Agent, CancellationToken, RunContext, Tool, ToolFailed
 from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
@@ -26,12 +26,12 @@ from pilotfish.policy.secrets import mask
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import parameters
 
-if TYPE_CHECKING:
-    from pilotfish.engine.turn.orchestrator import RequestOrchestrator
+RunReadingTool = Callable[[str, Mapping[str, Any]], Awaitable[str | None]]
+"""Runs a tool by its name and arguments. Returns None if policy does not allow the call without a question."""
 
 MAX_STEPS = 12  # requests of one research
 READING = frozenset({"read_file", "list_dir", "glob", "grep"})
-MAX_SOURCE_CHARS = 120_000  # of a conversation, given to be summarised
+MAX_SOURCE_CHARS = 120_000  # of a conversation that is summarised
 
 RESEARCH = """You investigate a code base for another agent. Search and read; change nothing.
 Answer the question with what you found: files and lines, how things hang together, what you are unsure of. Be brief."""
@@ -41,19 +41,19 @@ Use these headings. What the user wants: every wish, rule and limit, in their wo
 how. Known facts: paths, names, errors, decisions. Plan and next step. Leave out politeness and detours."""
 
 
-async def research(turn: RequestOrchestrator, question: str, progress: Callable[[str], None]) -> str:
-    """Answer a question about the code. If the steps run out, the answer is what was looked at until then."""
-    search = _Search(turn, progress)
+async def research(
+    question: str, *, model: Model, meter: Meter, run_tool: RunReadingTool, progress: Callable[[str], None]
+) -> str:
+    """Answer a question about the code. If the steps run out, the answer is the list of the steps made until then."""
+    state = _Research(run_tool, progress)
     try:
-        return await _ask(
-            _research_agent(), question, model=turn.model(), meter=turn.meter, origin="research", deps=search
-        )
+        return await _ask(_research_agent(), question, model=model, meter=meter, origin="research", deps=state)
     except _OutOfSteps:
-        return "The search ran out of steps. What it looked at:\n" + "\n".join(search.steps)
+        return "The research ran out of steps. It made these calls:\n" + "\n".join(state.steps)
     except UsageLimitExceeded as error:
         raise ToolError("the budget of this turn is used up") from error
     except UnexpectedModelBehavior as error:
-        raise ToolError("the research gave no usable answer; search yourself") from error
+        raise ToolError("the research returned no usable answer; search the code directly") from error
     except PilotfishError:
         raise
     except Exception as error:
@@ -72,27 +72,27 @@ async def summarise(messages: Sequence[CanonicalMessage], model: Model, meter: M
 
 
 @dataclass(slots=True)
-class _Search:
-    turn: RequestOrchestrator
+class _Research:
+    run_tool: RunReadingTool
     progress: Callable[[str], None]
     steps: list[str] = field(default_factory=list[str])
 
 
 class _OutOfSteps(Exception):
-    """The agent wants to make more requests than it may."""
+    """The agent needs more than MAX_STEPS requests."""
 
 
 async def _ask(
-    agent: Agent[_Search | None, str],
+    agent: Agent[_Research | None, str],
     prompt: str,
     *,
     model: Model,
     meter: Meter,
     origin: RequestOrigin,
-    deps: _Search | None,
+    deps: _Research | None,
     token: CancellationToken | None = None,
 ) -> str:
-    """Run an agent to its answer, every request counted."""
+    """Run an agent to its answer and count every request."""
     requests = 0
     async with agent.iter(
         prompt,
@@ -127,30 +127,30 @@ async def _ask(
 
 
 @cache
-def _summary_agent() -> Agent[_Search | None, str]:
-    return Agent(None, deps_type=_Search | None, name="summary", instructions=SUMMARY)
+def _summary_agent() -> Agent[_Research | None, str]:
+    return Agent(None, deps_type=_Research | None, name="summary", instructions=SUMMARY)
 
 
 @cache
-def _research_agent() -> Agent[_Search | None, str]:
+def _research_agent() -> Agent[_Research | None, str]:
     tools = [
-        Tool[_Search | None].from_schema(
+        Tool[_Research | None].from_schema(
             _runner(name), name=name, description=tool.description, json_schema=parameters(tool.args), takes_ctx=True
         )
         for name, tool in BY_NAME.items()
         if name in READING
     ]
-    return Agent(None, deps_type=_Search | None, name="research", instructions=RESEARCH, tools=tools)
+    return Agent(None, deps_type=_Research | None, name="research", instructions=RESEARCH, tools=tools)
 
 
 def _runner(name: str) -> Callable[..., Any]:
-    async def run(ctx: RunContext[_Search], **args: Any) -> str:
+    async def run(ctx: RunContext[_Research], **args: Any) -> str:
         try:
-            text = await ctx.deps.turn.calls.read_quietly(name, args)
+            text = await ctx.deps.run_tool(name, args)
         except (PilotfishError, OSError) as error:
             raise ToolFailed(str(error)) from error
         if text is None:
-            raise ToolFailed("Not allowed here: this file is not for the research. Leave it out.")
+            raise ToolFailed("The research may not read this file. Continue without it.")
         return mask(text)[0]
 
     return run

@@ -1,7 +1,7 @@
-"""Counts what a turn uses: every request to a model, whoever makes it, held against the budget and told.
+"""Counts the usage of a turn, enforces its budget and reports it to the client.
 
-Hides: the library's usage and limits. Promises: a request of the subagent or of a summary counts like one of the turn
-itself; no request is sent once the budget is used up.
+Hides: the library's usage and limits. Promises: requests of subagents and summaries count like those of the turn
+itself; no request is sent after the budget is used up.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pilotfish.config.settings import Budget
 from pilotfish.conversation.records import Record, RequestOrigin, Usage, UsageRecord
 from pilotfish.engine.turn.compaction import ContextFill
 
-MAX_TOKENS = 1 << 40  # the most that is believed of a provider: larger sums would not fit into the ledger
+MAX_TOKENS = 1 << 40  # cap for counts that a provider reports; larger sums do not fit into the ledger
 
 
 class Meter:
     """The usage of one turn, or of a summary between two turns.
 
-    `run` and `limits` are passed to every run of the library that belongs to the turn: the library adds what a
-    provider reports to `run`, and raises `UsageLimitExceeded` when that goes over `limits`.
+    `run` and `limits` are passed to every run of the library that belongs to the turn: the library adds the
+    usage that a provider reports to `run`, and raises `UsageLimitExceeded` when that goes over `limits`.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Meter:
     ) -> None:
         self.run = RunUsage()
         self.limits = UsageLimits(
-            request_limit=None,  # iterations are counted by the loop, steps by the subagent
+            request_limit=None,  # the loop limits iterations, the subagent limits steps
             total_tokens_limit=budget.tokens if budget else None,
             cost_limit=Decimal(str(budget.cost)) if budget and budget.cost is not None else None,
         )
@@ -50,11 +50,11 @@ class Meter:
 
     @property
     def total(self) -> Usage:
-        """What has been used so far."""
+        """The usage so far."""
         return Usage(
-            input_tokens=_counted(self.run.input_tokens),
-            output_tokens=_counted(self.run.output_tokens),
-            cached_tokens=_counted(self.run.cache_read_tokens),
+            input_tokens=_plausible(self.run.input_tokens),
+            output_tokens=_plausible(self.run.output_tokens),
+            cached_tokens=_plausible(self.run.cache_read_tokens),
             requests=self._requests,
             tool_calls=len(self._calls),
             cost=float(self.run.cost) if self.run.cost is not None else None,
@@ -66,9 +66,9 @@ class Meter:
         self.limits.check_cost(self.run, warn_if_cost_unavailable=False)
         self._requests += 1
 
-    def context_is(self, response: ModelResponse, window: int | None) -> None:
-        """Remember how full the context is after a response of the turn itself."""
-        used = _counted(response.usage.input_tokens) + _counted(response.usage.output_tokens)
+    def set_context(self, response: ModelResponse, window: int | None) -> None:
+        """Set how full the context is, from a response of the turn itself."""
+        used = _plausible(response.usage.input_tokens) + _plausible(response.usage.output_tokens)
         self._context = ContextFill(used, window)
 
     def report(self, origin: RequestOrigin) -> None:
@@ -84,6 +84,6 @@ class Meter:
         )
 
 
-def _counted(tokens: float) -> int:
-    """A plausible number of tokens, whatever the provider reports."""
+def _plausible(tokens: float) -> int:
+    """Clamp a token count from a provider to 0 … MAX_TOKENS."""
     return int(min(max(tokens, 0), MAX_TOKENS))

@@ -7,16 +7,10 @@ over, and a standing rule is written only when its words were the chosen answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question
-from pilotfish.errors import StorageError
 from pilotfish.policy.judge import CallFacts, Rule, describe, narrowest_rule, refusing_rule
-
-if TYPE_CHECKING:
-    from pilotfish.engine.session.session import LiveSession
 
 
 @dataclass(slots=True)
@@ -28,24 +22,20 @@ class _Waiting:
 class PendingApprovals:
     """All open ones, of every session."""
 
-    def __init__(self, face: Frontend, add_rule: Callable[[Rule, str | None], None]) -> None:
+    def __init__(self, face: Frontend) -> None:
         self._face = face
-        self._add_rule = add_rule
         self._open: dict[str, _Waiting] = {}
 
-    async def ask(self, session: LiveSession, question: Question) -> Answer | None:
+    async def ask(self, question: Question) -> Answer | None:
         """Ask the user, on every surface. The first answer wins; None means that nobody can answer."""
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._open[question.approval_id] = waiting
         try:
             self._face.ask(question)
-            answer = await waiting.answer
+            return await waiting.answer
         except asyncio.CancelledError:
             self._resolve(waiting, None, "cancelled")
             raise
-        if answer is not None:
-            self._learn(session, question, answer)
-        return answer
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
         """The user's answer, from any surface; None: there is nobody to answer. False: it was answered already."""
@@ -72,23 +62,6 @@ class PendingApprovals:
         if not waiting.answer.done():
             waiting.answer.set_result(answer)
         self._face.resolved(waiting.question, answer.option_id if answer else "cancelled", by)
-
-    def _learn(self, session: LiveSession, question: Question, answer: Answer) -> None:
-        """Write the standing rule that the answer asked for."""
-        rule = next((option.standing for option in question.options if option.id == answer.option_id), None)
-        if rule is not None and rule.scope == "session":
-            session.rules.append(rule)
-        elif rule is not None:
-            self._keep(session, rule)
-
-    def _keep(self, session: LiveSession, rule: Rule) -> None:
-        """Write it down; where that cannot be, it holds in this session, and the answer itself holds all the same."""
-        try:
-            self._add_rule(rule, session.row.workspace)
-        except StorageError as error:
-            session.rules.append(replace(rule, scope="session"))
-            if session.turn is not None:
-                session.turn.recording.notice("warning", f"{error} It holds in this session.", error.remedy)
 
 
 def options(facts: CallFacts) -> tuple[Option, ...]:
