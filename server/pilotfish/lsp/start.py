@@ -18,9 +18,12 @@ def serve() -> int:
         return 1
     if os.isatty(source):
         sys.stderr.write("pilotfish serve waits for an editor to speak to it. To talk to it yourself: pilotfish chat\n")
+    from pilotfish.lsp.features import register
     from pilotfish.lsp.server import PilotfishServer
 
-    return PilotfishServer(sink).run(source)
+    server = PilotfishServer(sink)
+    register(server)
+    return server.run(source)
 
 
 def _own_stdio() -> tuple[int, int]:
