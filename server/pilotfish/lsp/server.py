@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
-import sys
 import threading
 from collections.abc import Coroutine
 from typing import Any, NoReturn, cast
@@ -37,6 +35,7 @@ from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.lsp_editor import LspEditor
 from pilotfish.lsp.engine_loader import Loader, Parts, World
 from pilotfish.lsp.generic_client.progress import Progresses
+from pilotfish.lsp.process_exit import leave
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import ERROR_CODES
 from pilotfish.telemetry.lsp_log import keep_log, start_log
@@ -117,14 +116,14 @@ class PilotfishServer(ConnectionServer):
     async def end(self, code: int) -> NoReturn:
         """End the process, with everything it has started."""
         # If anything hangs here, the process ends all the same.
-        timer = threading.Timer(CLOSE_SECONDS + 0.3, _leave, (code,))
+        timer = threading.Timer(CLOSE_SECONDS + 0.3, leave, (code,))
         timer.daemon = True
         timer.start()
         self.stopping = True
         await self.wind_down()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.outbox.flushed(), CLOSE_SECONDS)
-        _leave(code)
+        leave(code)
 
     async def wind_down(self) -> None:
         """Cancel and answer every request apart from the current one, and close the engine."""
@@ -138,7 +137,7 @@ class PilotfishServer(ConnectionServer):
 
     def shutdown(self) -> NoReturn:
         """Called by pygls when `start_io` is over; threads that still wait must not keep the process."""
-        _leave(1)
+        leave(1)
 
     async def _end_with(self, process_id: int) -> None:
         await gone(process_id)
@@ -147,7 +146,7 @@ class PilotfishServer(ConnectionServer):
     def _lost(self) -> None:
         """The client does not read any more. Called in the thread that writes."""
         if self._loop is None:
-            _leave(1)
+            leave(1)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
             self._loop.call_soon_threadsafe(lambda: self.in_background(self.end(1)))
 
@@ -181,14 +180,6 @@ class PilotfishServer(ConnectionServer):
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         task.add_done_callback(_log_failure)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process now, and the commands it still runs."""
-    processes = sys.modules.get("pilotfish.workspace.process.processes")
-    if processes is not None:
-        processes.kill_everything()
-    os._exit(code)
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:
