@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pilotfish.engine import commands
-from pilotfish.engine.commands import Own, Typed, listed, own_commands, typed
+from pilotfish.engine.commands import CustomCommand, TypedCommand, listed, read_commands, typed
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("/help", Typed("help", "")),
-        ("  /model  openai:gpt-x  ", Typed("model", "openai:gpt-x")),
-        ("/plan first this\nthen that", Typed("plan", "first this\nthen that")),
-        ("/git:commit now", Typed("git:commit", "now")),
+        ("/help", TypedCommand("help", "")),
+        ("  /model  openai:gpt-x  ", TypedCommand("model", "openai:gpt-x")),
+        ("/plan first this\nthen that", TypedCommand("plan", "first this\nthen that")),
+        ("/git:commit now", TypedCommand("git:commit", "now")),
         ("/usr/bin/env is missing", None),
         ("/", None),
         ("// a comment", None),
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
         ("/1st", None),
     ],
 )
-def test_what_is_a_command(text: str, expected: Typed | None):
+def test_what_is_a_command(text: str, expected: TypedCommand | None):
     assert typed(text) == expected
 
 
@@ -46,9 +46,9 @@ def test_a_file_is_a_command_with_its_front_matter(config: Path):
     (config / "review.md").write_text("---\ndescription: 'Look closely'\nargument-hint: [file]\n---\n\nLook at $1.\n")
     (config / "git").mkdir()
     (config / "git" / "commit.md").write_text("# Commit\n\nCommit what is staged.\n")
-    assert own_commands([]) == {
-        "git:commit": Own("git:commit", "Commit", None, "# Commit\n\nCommit what is staged.", "user"),
-        "review": Own("review", "Look closely", "[file]", "Look at $1.", "user"),
+    assert read_commands([]) == {
+        "git:commit": CustomCommand("git:commit", "Commit", None, "# Commit\n\nCommit what is staged.", "user"),
+        "review": CustomCommand("review", "Look closely", "[file]", "Look at $1.", "user"),
     }
 
 
@@ -64,7 +64,7 @@ def test_a_file_is_a_command_with_its_front_matter(config: Path):
     ],
 )
 def test_arguments_stand_where_the_text_wants_them(body: str, arguments: str, expected: str):
-    assert Own("x", "", None, body, "user").expand(arguments) == expected
+    assert CustomCommand("x", "", None, body, "user").expand(arguments) == expected
 
 
 def test_built_in_commands_cannot_be_replaced_nor_the_users_by_a_folders(config: Path, folder: Path):
@@ -72,7 +72,7 @@ def test_built_in_commands_cannot_be_replaced_nor_the_users_by_a_folders(config:
     (config / "mine.md").write_text("Mine")
     for name in ("help", "mine", "theirs"):
         (folder / ".pilotfish" / "commands" / f"{name}.md").write_text("Theirs")
-    found = own_commands([folder])
+    found = read_commands([folder])
     assert {name: command.source for name, command in found.items()} == {"mine": "user", "theirs": "workspace"}
     assert [command.name for command in listed(found)][-2:] == ["mine", "theirs"]
 
@@ -86,11 +86,11 @@ def test_a_folder_brings_no_file_from_elsewhere_and_none_that_is_huge_or_no_text
     (place / "binary.md").write_bytes(b"\xff\xfe")
     (place / "bad name.md").write_text("x")
     (place / "good.md").write_text("x")
-    assert list(own_commands([folder])) == ["good"]
+    assert list(read_commands([folder])) == ["good"]
 
 
 def test_help_names_every_command(config: Path):
     (config / "mine.md").write_text("---\ndescription: My own\n---\nx")
-    text = commands.help_text(own_commands([]))
+    text = commands.help_text(read_commands([]))
     assert "- `/mine`: My own" in text
-    assert all(f"/{command.name}" in text for command in commands.BUILT_IN)
+    assert all(f"/{name}" in text for name in commands.BUILT_IN)

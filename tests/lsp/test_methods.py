@@ -689,7 +689,7 @@ async def test_slash_commands_answer_without_a_turn(rig: Rig):
     assert "`plan`" in ((await say_slash("/mode")).reply or "")
     assert "`edit`" in ((await say_slash("/mode edit")).reply or "")
     assert "No files" in ((await say_slash("/undo")).reply or "")
-    assert "not enough" in ((await say_slash("/compact")).reply or "")
+    assert "too short" in ((await say_slash("/compact")).reply or "")
     assert (await say_slash("/export")).reply is not None
     fresh = (await say_slash("/clear")).session_id
     assert fresh not in (None, session)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pilotfish.lsp.connection.json_values import as_object, as_objects
-from pilotfish.lsp.editor.documents import path_of
+from pilotfish.lsp.uris import path_of
 from pilotfish.protocol import wire
 
 

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pilotfish.errors import PilotfishError, StorageError
 from pilotfish.lsp.client import Client
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pilotfish.lsp.handlers import Handlers
 
 log = logging.getLogger(__name__)
-
-Done = TypeVar("Done")
 
 TERM_SECONDS = 0.5  # that commands have to end by themselves when the server does
 PATIENCE = 0.7  # seconds before a request that waits for the engine shows that it does
@@ -241,19 +239,6 @@ class Loader:
         told = tuple(_words(problem) for problem in loaded.problems)
         self._world.problems = (*self._parts.client.problems, *told)
         return loaded.settings
-
-
-async def unless(cancelled: asyncio.Event, work: Awaitable[Done]) -> Done | None:
-    """The result of the work, or None if `cancelled` is set first; the work has ended then."""
-    doing, stop = asyncio.ensure_future(work), asyncio.ensure_future(cancelled.wait())
-    try:
-        await asyncio.wait((doing, stop), return_when=asyncio.FIRST_COMPLETED)
-        if not doing.done():
-            doing.cancel()
-            await asyncio.wait((doing,))
-        return None if doing.cancelled() else doing.result()
-    finally:
-        stop.cancel()
 
 
 def _load_model_libraries(live: Engine, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:

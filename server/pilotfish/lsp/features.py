@@ -1,4 +1,4 @@
-"""Every method and command that the server serves: one table each, which `server.py` registers with pygls.
+"""Every method and command that the server serves: one table each, which `register` registers with pygls.
 
 A handler takes the server and the typed params. Handlers of our own methods that need the engine are methods of
 `handlers.Handlers`, named here as text because the engine is imported after `initialize` is answered.
@@ -8,31 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 
 from pilotfish import __version__
-from pilotfish.errors import BadRequest
+from pilotfish.errors import BadRequest, PilotfishError
+from pilotfish.lsp import command_names
+from pilotfish.lsp.connection.cancellation import unless
 from pilotfish.lsp.connection.json_values import as_object, as_objects
-from pilotfish.lsp.connection.protocol import ClientError
+from pilotfish.lsp.connection.protocol import ClientError, rpc_error
 from pilotfish.lsp.editor.approvals import option_of
-from pilotfish.lsp.editor.documents import path_of
-from pilotfish.lsp.engine_loader import unless
-from pilotfish.lsp.generic_client import commands
+from pilotfish.lsp.server import PilotfishServer
+from pilotfish.lsp.uris import path_of
 from pilotfish.protocol import wire
+from pilotfish.protocol.wire import ERROR_CODES
 
-if TYPE_CHECKING:
-    from pilotfish.lsp.server import PilotfishServer
+log = logging.getLogger(__name__)
 
 ASK_SECONDS = 5.0
 STARTED = time.monotonic()
 
-Serve = Callable[["PilotfishServer", Any], Awaitable[Any]]
+Serve = Callable[[PilotfishServer, Any], Awaitable[Any]]
 """serves a request"""
-Notice = Callable[["PilotfishServer", Any], None]
+Notice = Callable[[PilotfishServer, Any], None]
 """handles a notification"""
 
 
@@ -293,8 +298,42 @@ async def _plain(server: PilotfishServer, params: types.ExecuteCommandParams) ->
 
 
 COMMANDS: Mapping[str, Serve] = {
-    commands.APPROVE: _approve,
-    commands.PREVIEW: _preview,
-    **dict.fromkeys(commands.PLAIN_COMMANDS, _plain),
+    command_names.APPROVE: _approve,
+    command_names.PREVIEW: _preview,
+    **dict.fromkeys(command_names.PLAIN_COMMANDS, _plain),
 }
 """command of `workspace/executeCommand` → what serves it"""
+
+
+# -- registration -------------------------------------------------------------------------------------------------
+
+
+def register(server: PilotfishServer) -> None:
+    """Register every method and command with pygls."""
+    for method, feature in FEATURES.items():
+        server.feature(method, feature.options)(_guarded(server, method, feature.handler))
+    for name, command in COMMANDS.items():
+        server.command(name)(_guarded(server, name, command))
+
+
+def _guarded(server: PilotfishServer, name: str, handler: Serve | Notice) -> Callable[..., Any]:
+    """The handler for pygls. An error becomes an answer with a code and no traceback."""
+    if not inspect.iscoroutinefunction(handler):
+        return partial(handler, server)
+
+    async def guarded(params: Any = None) -> Any:
+        key = server.protocol.msg_id
+        server.serving[key] = asyncio.current_task()
+        try:
+            return await cast("Awaitable[Any]", handler(server, params))
+        except PilotfishError as error:
+            raise rpc_error(error) from None
+        except JsonRpcException:
+            raise
+        except Exception:
+            log.exception("%s failed", name)
+            raise JsonRpcException(f"{name} failed; the log says more", ERROR_CODES["internal"]) from None
+        finally:
+            server.serving.pop(key, None)
+
+    return guarded

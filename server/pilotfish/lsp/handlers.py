@@ -6,20 +6,20 @@ A prompt takes more: `prompts.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from pilotfish.config.settings import Settings
 from pilotfish.engine import commands
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.model.providers import can_be_sent
-from pilotfish.errors import BadRequest, NotTrusted, TurnError, UnknownCall
+from pilotfish.errors import BadRequest, UnknownCall
 from pilotfish.lsp import presentation
 from pilotfish.lsp.editor.approvals import Approvals
-from pilotfish.lsp.editor.documents import Documents, path_of
+from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.mentions import Mentions
 from pilotfish.lsp.frontend import LspFrontend
 from pilotfish.lsp.prompts import Prompts
+from pilotfish.lsp.uris import path_of
 from pilotfish.policy.judge import Rule
 from pilotfish.policy.rules import fault_of
 from pilotfish.protocol import present, wire
@@ -34,12 +34,12 @@ class Handlers:
         self.live = live
         self._face = face
         self._approvals = approvals
-        self.documents = documents
+        self._documents = documents
         self.roots: Sequence[Path] = ()
         """the workspace folders, as the client has them now"""
         self._mentions: Mentions | None = None
         self._closing: asyncio.Future[None] | None = None
-        self.prompt = Prompts(self).run
+        self.prompt = Prompts(live, face, documents).run
 
     def set_roots(self, roots: Sequence[Path]) -> None:
         self.roots = tuple(roots)
@@ -65,7 +65,8 @@ class Handlers:
         folder = _folder(params.workspace_folder)
         if folder is not None and not await asyncio.to_thread(Path(folder).is_dir):
             raise BadRequest(f"workspaceFolder: there is no folder {folder}", field="workspaceFolder")
-        await self.recognise(params.model)
+        if params.model is not None:
+            await commands.check_model(self.live, params.model)
         session = await self.live.new(folder, params.title, params.model, params.mode)
         self.tell_plainly(session.id)
         return wire.SessionResult(session=presentation.session(session))
@@ -105,7 +106,8 @@ class Handlers:
 
     async def session_configure(self, params: wire.SessionConfigureParams) -> wire.Wire:
         await self._must_exist(params.session_id)
-        await self.recognise(params.model)
+        if params.model is not None:
+            await commands.check_model(self.live, params.model)
         session = await self.live.configure(params.session_id, params.model, params.mode)
         return wire.SessionResult(session=presentation.session(session))
 
@@ -121,13 +123,13 @@ class Handlers:
 
     async def session_undo(self, params: wire.UndoParams) -> wire.Wire:
         if not params.dry_run:
-            await self.needs_trust(params.session_id)
+            await commands.require_trust(self.live, params.session_id)
         done = await self.live.undo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return presentation.reverted(done)
 
     async def session_redo(self, params: wire.UndoParams) -> wire.Wire:
         if not params.dry_run:
-            await self.needs_trust(params.session_id)
+            await commands.require_trust(self.live, params.session_id)
         done = await self.live.redo(params.session_id, params.turn_id, dry_run=params.dry_run)
         return presentation.reverted(done)
 
@@ -209,40 +211,22 @@ class Handlers:
         )
 
     async def command_list(self, _: wire.Empty) -> wire.Wire:
-        return wire.CommandListResult(commands=commands.listed(await self.own_commands()))
+        listed = commands.listed(await commands.custom_commands(self.live))
+        return wire.CommandListResult(commands=tuple(presentation.command(command) for command in listed))
 
     async def mention_complete(self, params: wire.MentionParams) -> wire.Wire:
         await self._must_exist(params.session_id)
         if self._mentions is None:
-            self._mentions = Mentions(self.roots, self.documents, self._face.editor)
+            self._mentions = Mentions(self.roots, self._documents, self._face.editor)
         return await self._mentions.complete(params.query, min(params.limit, MAX_MENTIONS))
-
-    async def own_commands(self) -> Mapping[str, commands.Own]:
-        """The user's own commands, and those of the folders that are trusted."""
-        trusted = [root for root in self.roots if self.live.trusted(str(root))]
-        return await asyncio.to_thread(commands.own_commands, trusted)
 
     def tell_plainly(self, session_id: str) -> None:
         """A client that asks for a session by name is told of it in our words, whatever client it is."""
         self._face.told_plainly.add(session_id)
 
-    async def needs_trust(self, session_id: str) -> None:
-        """Nothing is changed in a folder that is not trusted, whoever asks."""
-        if not self.live.trusted((await self.live.session(session_id)).workspace_folder):
-            raise NotTrusted("The folder is not trusted: nothing may be changed there. Trust it first.")
-
     async def _must_exist(self, session_id: str | None) -> None:
         if session_id is not None:
             await self.live.session(session_id)
-
-    async def recognise(self, model: str | None) -> None:
-        """A model that cannot be one is refused before a session has it. Whether it can be had, its turn will say."""
-        if model is None:
-            return
-        try:
-            await asyncio.to_thread(_recognise, model, self.live.settings)
-        except TurnError as error:
-            raise BadRequest(f"model: {error} {error.remedy}", field="model") from None
 
     async def _folder_of(self, session_id: str | None) -> str | None:
         if session_id is not None:
@@ -257,9 +241,3 @@ def _folder(uri: str | None) -> str | None:
     if path is None:
         raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
     return str(path)
-
-
-def _recognise(model: str, settings: Settings) -> None:
-    from pilotfish.engine.model import resolve
-
-    resolve.recognise(model, settings)

@@ -10,6 +10,7 @@ from pilotfish.policy.judge import Rule, describe, examples
 from pilotfish.protocol import present, wire
 
 if TYPE_CHECKING:
+    from pilotfish.engine.commands import Command
     from pilotfish.engine.frontend import Option, Outcome, Question, Session
     from pilotfish.engine.session.undo import Reverted
 
@@ -88,6 +89,12 @@ def rule_id(value: Rule) -> str:
     """A name for a rule that is the same as long as the rule is."""
     words = f"{value.decision}\0{value.tool}\0{value.pattern}\0{value.scope}"
     return hashlib.blake2s(words.encode(), digest_size=8).hexdigest()
+
+
+def command(value: Command) -> wire.Command:
+    return wire.Command(
+        name=value.name, description=value.description, argument_hint=value.argument_hint, source=value.source
+    )
 
 
 def _preview(value: Question) -> wire.Preview:

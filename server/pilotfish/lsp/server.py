@@ -10,27 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
-import os
 import signal
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
+from collections.abc import Coroutine
 from typing import Any, NoReturn, cast
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.exceptions import JsonRpcException
-from pygls.lsp.server import LanguageServer
 
 from pilotfish import __version__
 from pilotfish.errors import PilotfishError
+from pilotfish.lsp import command_names
 from pilotfish.lsp.client import Client, read_client
 from pilotfish.lsp.connection.json_values import as_object
 from pilotfish.lsp.connection.parent_process import gone
-from pilotfish.lsp.connection.protocol import ClientError, Connection, make_converter, rpc_error
+from pilotfish.lsp.connection.protocol import ClientError, Connection, ConnectionServer, make_converter
 from pilotfish.lsp.connection.request_order import RequestOrder
 from pilotfish.lsp.connection.stdio import FrameReader, Outbox, read_from
 from pilotfish.lsp.editor.actions import Actions
@@ -38,9 +34,8 @@ from pilotfish.lsp.editor.approvals import Approvals
 from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.lsp_editor import LspEditor
 from pilotfish.lsp.engine_loader import Loader, Parts, World
-from pilotfish.lsp.features import COMMANDS, FEATURES
-from pilotfish.lsp.generic_client import commands
 from pilotfish.lsp.generic_client.progress import Progresses
+from pilotfish.lsp.process_exit import leave
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import ERROR_CODES
 from pilotfish.telemetry.lsp_log import keep_log, start_log
@@ -51,7 +46,7 @@ CLOSE_SECONDS = 1.5  # for tools and the store; law 8 gives two
 REFRESH_SECONDS = 5.0
 
 
-class PilotfishServer(LanguageServer):
+class PilotfishServer(ConnectionServer):
     """One connection, and everything behind it. `start` makes what depends on the client."""
 
     protocol: Connection  # pyright: ignore[reportIncompatibleVariableOverride]  # pygls names the base class
@@ -73,39 +68,10 @@ class PilotfishServer(LanguageServer):
         )
         self.outbox = Outbox(sink, self._lost)
         self.order = RequestOrder()
-        self.stopping = False
-        """after `shutdown`: requests are refused"""
-        self.serving: dict[int | str | None, asyncio.Task[Any] | None] = {}
-        """requests that are not answered yet"""
+        self.serving = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lenses_due = False
-        for method, feature in FEATURES.items():
-            self.feature(method, feature.options)(self._guarded(method, feature.handler))
-        for name, command in COMMANDS.items():
-            self.command(name)(self._guarded(name, command))
-
-    def _guarded(self, name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """The handler for pygls. An error becomes an answer with a code and no traceback."""
-        if not inspect.iscoroutinefunction(handler):
-            return partial(handler, self)
-
-        async def guarded(params: Any = None) -> Any:
-            key = self.protocol.msg_id
-            self.serving[key] = asyncio.current_task()
-            try:
-                return await cast("Awaitable[Any]", handler(self, params))
-            except PilotfishError as error:
-                raise rpc_error(error) from None
-            except JsonRpcException:
-                raise
-            except Exception:
-                log.exception("%s failed", name)
-                raise JsonRpcException(f"{name} failed; the log says more", ERROR_CODES["internal"]) from None
-            finally:
-                self.serving.pop(key, None)
-
-        return guarded
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -122,7 +88,7 @@ class PilotfishServer(LanguageServer):
         encoding = types.PositionEncodingKind(chosen).value
         self.client = client = read_client(connection.hello or {}, encoding)
         hello = client.hello
-        self.documents = Documents(encoding)
+        self.documents = connection.documents = Documents(encoding)
         self.world = World(hello.settings, client.roots, hello.trusted, client.problems)
         editor = LspEditor(connection, self.documents, hello.client, can_edit=client.apply_edit)
         self.approvals = Approvals(connection, client, editor, self.refresh_lenses)
@@ -142,22 +108,22 @@ class PilotfishServer(LanguageServer):
         methods = tuple(name for name, row in wire.METHODS.items() if row.sender == "client")
         hello = wire.HelloResult(protocol_version=wire.PROTOCOL_VERSION, version=__version__, methods=methods)
         capabilities.experimental = {"pilotfish": hello.model_dump(mode="json", by_alias=True)}
-        plain = () if self.client.ours else commands.PLAIN_COMMANDS
-        capabilities.execute_command_provider = types.ExecuteCommandOptions((*commands.SHARED_COMMANDS, *plain))
+        plain = () if self.client.ours else command_names.PLAIN_COMMANDS
+        capabilities.execute_command_provider = types.ExecuteCommandOptions((*command_names.SHARED_COMMANDS, *plain))
 
     # -- end ------------------------------------------------------------------------------------------------------
 
     async def end(self, code: int) -> NoReturn:
         """End the process, with everything it has started."""
         # If anything hangs here, the process ends all the same.
-        timer = threading.Timer(CLOSE_SECONDS + 0.3, _leave, (code,))
+        timer = threading.Timer(CLOSE_SECONDS + 0.3, leave, (code,))
         timer.daemon = True
         timer.start()
         self.stopping = True
         await self.wind_down()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.outbox.flushed(), CLOSE_SECONDS)
-        _leave(code)
+        leave(code)
 
     async def wind_down(self) -> None:
         """Cancel and answer every request apart from the current one, and close the engine."""
@@ -171,7 +137,7 @@ class PilotfishServer(LanguageServer):
 
     def shutdown(self) -> NoReturn:
         """Called by pygls when `start_io` is over; threads that still wait must not keep the process."""
-        _leave(1)
+        leave(1)
 
     async def _end_with(self, process_id: int) -> None:
         await gone(process_id)
@@ -180,7 +146,7 @@ class PilotfishServer(LanguageServer):
     def _lost(self) -> None:
         """The client does not read any more. Called in the thread that writes."""
         if self._loop is None:
-            _leave(1)
+            leave(1)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
             self._loop.call_soon_threadsafe(lambda: self.in_background(self.end(1)))
 
@@ -214,14 +180,6 @@ class PilotfishServer(LanguageServer):
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         task.add_done_callback(_log_failure)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process now, and the commands it still runs."""
-    processes = sys.modules.get("pilotfish.workspace.process.processes")
-    if processes is not None:
-        processes.kill_everything()
-    os._exit(code)
 
 
 def _log_failure(task: asyncio.Task[Any]) -> None:

@@ -1,16 +1,23 @@
-"""`pilotfish serve`: takes stdin and stdout before anything else is imported.
+"""`pilotfish serve`: takes over stdin and stdout before the server is imported.
 
-So nothing that an imported module prints reaches the client.
+Nothing that an imported module prints can reach the client.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+
+from pilotfish.lsp.process_exit import leave
+
+INTERRUPTED = 130  # 128 + SIGINT
 
 
 def serve() -> int:
     """Serve on stdin and stdout until the client is done; returns only if one of them is closed."""
+    # Ctrl+C exits with the code of a shell, also during the imports. `initialize` replaces this by an orderly end.
+    signal.signal(signal.SIGINT, lambda *_: leave(INTERRUPTED))
     try:
         source, sink = _own_stdio()
     except OSError:
@@ -18,9 +25,12 @@ def serve() -> int:
         return 1
     if os.isatty(source):
         sys.stderr.write("pilotfish serve waits for an editor to speak to it. To talk to it yourself: pilotfish chat\n")
+    from pilotfish.lsp.features import register
     from pilotfish.lsp.server import PilotfishServer
 
-    return PilotfishServer(sink).run(source)
+    server = PilotfishServer(sink)
+    register(server)
+    return server.run(source)
 
 
 def _own_stdio() -> tuple[int, int]:

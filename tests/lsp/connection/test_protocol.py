@@ -15,7 +15,7 @@ from pygls.workspace import Workspace
 from pilotfish.lsp.connection import protocol
 from pilotfish.lsp.connection.protocol import make_converter
 from pilotfish.lsp.editor.documents import Documents
-from pilotfish.lsp.features import COMMANDS, FEATURES
+from pilotfish.lsp.features import COMMANDS, FEATURES, register
 from pilotfish.lsp.server import PilotfishServer
 from pilotfish.protocol import wire
 
@@ -23,7 +23,9 @@ from pilotfish.protocol import wire
 @pytest.fixture
 def server() -> Generator[PilotfishServer]:
     sink = os.open(os.devnull, os.O_WRONLY)
-    yield PilotfishServer(sink)
+    made = PilotfishServer(sink)
+    register(made)
+    yield made
     os.close(sink)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from pilotfish.lsp.editor.documents import Documents, Text, TextPosition, path_of
+from pilotfish.lsp.editor.documents import Documents, Text, TextPosition
+from pilotfish.lsp.uris import path_of
 
 URI = "file:///w/a.py"
 ENCODINGS = ("utf-8", "utf-16", "utf-32")

@@ -25,7 +25,7 @@ import logging
 import uuid
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from cattrs import ClassValidationError, Converter, transform_error
@@ -33,6 +33,7 @@ from lsprotocol import types
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
 from pygls.protocol import (
     JsonRPCNotification,
     JsonRPCRequestMessage,
@@ -41,15 +42,13 @@ from pygls.protocol import (
     default_converter,
     lsp_method,
 )
+from pygls.workspace import Workspace
 
 from pilotfish import errors
 from pilotfish.lsp.connection.json_values import as_object
 from pilotfish.lsp.connection.params import read
+from pilotfish.lsp.connection.stdio import Outbox
 from pilotfish.protocol.wire import ERROR_CODES, METHODS
-
-if TYPE_CHECKING:
-    from pilotfish.lsp.editor.documents import Documents
-    from pilotfish.lsp.server import PilotfishServer
 
 log = logging.getLogger(__name__)
 
@@ -70,14 +69,30 @@ _CODES: Sequence[tuple[type[errors.PilotfishError], str]] = (
 """the first row that matches an error is its code"""
 
 
+class ConnectionServer(LanguageServer):
+    """What a connection needs of the server behind it."""
+
+    outbox: Outbox
+    stopping: bool = False
+    """set by `shutdown`: requests are refused"""
+    serving: dict[int | str | None, asyncio.Task[Any] | None]
+    """requests that are not answered yet"""
+
+    def add_capabilities(self, capabilities: types.ServerCapabilities) -> None:
+        """Add to the answer to `initialize` what pygls cannot know."""
+        raise NotImplementedError
+
+
 class Connection(LanguageServerProtocol):
     """The connection to one client."""
 
     fm: Any  # pygls does not type its tables
     hello: Mapping[str, Any] | None = None
     """the params of `initialize` as they came; None before"""
+    documents: Workspace
+    """the open documents; set when the server handles `initialize`"""
 
-    def __init__(self, server: PilotfishServer, converter: Converter) -> None:
+    def __init__(self, server: ConnectionServer, converter: Converter) -> None:
         self.server = server
         self.converter = converter
         super().__init__(server, converter)
@@ -214,8 +229,8 @@ class Connection(LanguageServerProtocol):
     # -- pygls' own features --------------------------------------------------------------------------------------
 
     @property
-    def workspace(self) -> Documents:
-        return self.server.documents
+    def workspace(self) -> Workspace:
+        return self.documents
 
     @lsp_method(types.INITIALIZE)
     def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:

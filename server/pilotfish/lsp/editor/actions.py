@@ -13,13 +13,13 @@ from cattrs import Converter
 from lsprotocol import types
 
 from pilotfish.errors import BadRequest
+from pilotfish.lsp import command_names
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.connection.json_values import as_object, as_objects
 from pilotfish.lsp.connection.params import read
 from pilotfish.lsp.editor.approvals import Approvals
 from pilotfish.lsp.editor.attachments import resource, selected
 from pilotfish.lsp.editor.documents import Document, Documents, TextPosition
-from pilotfish.lsp.generic_client import commands
 from pilotfish.protocol import wire
 
 AROUND = 10
@@ -109,9 +109,9 @@ class Actions:
                 where = types.Range(types.Position(row, 0), types.Position(row, 0))
                 count = f" {number} of {len(waiting)}" if len(waiting) > 1 else ""
                 for title, command, extra in (
-                    ("Allow edit", commands.APPROVE, {"optionId": "allow_once"}),
-                    ("Deny", commands.APPROVE, {"optionId": "reject"}),
-                    (f"Diff{count}", commands.PREVIEW, {}),
+                    ("Allow edit", command_names.APPROVE, {"optionId": "allow_once"}),
+                    ("Deny", command_names.APPROVE, {"optionId": "reject"}),
+                    (f"Diff{count}", command_names.PREVIEW, {}),
                 ):
                     argument = {"approvalId": question.approval_id, **extra}
                     found.append(types.CodeLens(where, types.Command(title, command, arguments=[argument])))
@@ -125,7 +125,7 @@ class Actions:
         prompt, send = self._prompt(data)
         blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in prompt]
         argument: dict[str, Any] = {"prompt": blocks, "send": send} if self._client.ours else {"prompt": blocks}
-        name = commands.OPEN_CHAT if self._client.ours else commands.PROMPT
+        name = command_names.OPEN_CHAT if self._client.ours else command_names.PROMPT
         action.command = types.Command(action.title, name, arguments=[argument])
         action.data = None
         return action

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
 from pygls.workspace import Workspace
+
+from pilotfish.lsp.uris import path_of
 
 _LINE_END = re.compile("\r\n|\r|\n")
 _WIDTH = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
@@ -170,18 +171,6 @@ class Documents(Workspace):
 
 def position(place: TextPosition) -> types.Position:
     return types.Position(place.line, place.character)
-
-
-def path_of(uri: str) -> Path | None:
-    """The path a `file:` URI names, or None for anything else."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
-        return None
-    path = unquote(parts.path)
-    # Windows: `/c:/x` names a drive, in whatever case the editor writes it.
-    if re.match(r"^/[A-Za-z]:", path):
-        path = path[1].upper() + path[2:]
-    return Path(path) if path and "\0" not in path else None
 
 
 def _names(uri: str) -> tuple[Path, ...]:

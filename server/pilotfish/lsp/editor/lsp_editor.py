@@ -18,7 +18,8 @@ from pilotfish.errors import BadRequest
 from pilotfish.lsp.connection.json_values import as_object
 from pilotfish.lsp.connection.params import read
 from pilotfish.lsp.connection.protocol import ClientError, Connection
-from pilotfish.lsp.editor.documents import Document, Documents, path_of, position
+from pilotfish.lsp.editor.documents import Document, Documents, position
+from pilotfish.lsp.uris import path_of
 from pilotfish.protocol import wire
 from pilotfish.workspace.editor import Buffer, Hunk, Saved
 

@@ -20,19 +20,19 @@ from lsprotocol import types
 
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import ChunkRecord, Receipt, StateRecord, ToolCallRecord, TurnStartRecord
+from pilotfish.engine import commands as slash_commands
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import SessionUpdate
+from pilotfish.engine.session.undo import Reverted
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
-from pilotfish.lsp import presentation
+from pilotfish.lsp import command_names, presentation
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.connection.json_values import as_object, as_objects
 from pilotfish.lsp.connection.params import read
 from pilotfish.lsp.connection.protocol import ClientError, Connection
 from pilotfish.lsp.connection.request_order import RequestOrder
-from pilotfish.lsp.generic_client import commands
 from pilotfish.lsp.generic_client.progress import Progresses, WorkDoneProgress
 from pilotfish.lsp.handlers import Handlers
-from pilotfish.lsp.prompts import undone_words
 from pilotfish.protocol import present, wire
 
 log = logging.getLogger(__name__)
@@ -140,13 +140,13 @@ class GenericClient:
 
     async def undo(self, arguments: Sequence[Any], _token: Any) -> Any:
         session_id = _words(arguments, "sessionId") or await self._session()
-        await self._handlers.needs_trust(session_id)
-        return self._reverted(presentation.reverted(await self._live.undo(session_id)), "put back")
+        await slash_commands.require_trust(self._live, session_id)
+        return self._reverted(await self._live.undo(session_id), "put back")
 
     async def redo(self, arguments: Sequence[Any], _token: Any) -> Any:
         session_id = _words(arguments, "sessionId") or await self._session()
-        await self._handlers.needs_trust(session_id)
-        return self._reverted(presentation.reverted(await self._live.redo(session_id)), "put forward again")
+        await slash_commands.require_trust(self._live, session_id)
+        return self._reverted(await self._live.redo(session_id), "put forward again")
 
     async def transcript(self, arguments: Sequence[Any], _token: Any) -> Any:
         session_id = _words(arguments, "sessionId") or await self._session()
@@ -268,9 +268,9 @@ class GenericClient:
         await asyncio.to_thread(write)
         return path
 
-    def _reverted(self, done: wire.UndoResult, verb: str) -> Any:
-        self._connection.message(WARNING if done.refused else INFO, undone_words(done, verb))
-        return done.model_dump(mode="json", by_alias=True, exclude_none=True)
+    def _reverted(self, done: Reverted, verb: str) -> Any:
+        self._connection.message(WARNING if done.refused else INFO, slash_commands.reverted_text(done, verb))
+        return presentation.reverted(done).model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def _folder(self) -> str | None:
         return str(self._handlers.roots[0]) if self._handlers.roots else None
@@ -288,12 +288,12 @@ class GenericClient:
 Command = Callable[[GenericClient, Sequence[Any], Any], Awaitable[Any]]
 
 COMMANDS: Mapping[str, Command] = {
-    commands.PROMPT: GenericClient.prompt,
-    commands.CANCEL: GenericClient.cancel,
-    commands.SESSIONS: GenericClient.sessions,
-    commands.UNDO: GenericClient.undo,
-    commands.REDO: GenericClient.redo,
-    commands.TRANSCRIPT: GenericClient.transcript,
+    command_names.PROMPT: GenericClient.prompt,
+    command_names.CANCEL: GenericClient.cancel,
+    command_names.SESSIONS: GenericClient.sessions,
+    command_names.UNDO: GenericClient.undo,
+    command_names.REDO: GenericClient.redo,
+    command_names.TRANSCRIPT: GenericClient.transcript,
 }
 
 
