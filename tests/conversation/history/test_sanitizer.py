@@ -15,6 +15,7 @@ from pilotfish.conversation.history.sanitizer import (
     ABORTED,
     BEGINNING_IS_MISSING,
     INTERRUPTED,
+    ONLY_SYSTEM_PROMPT,
     Cleanup,
     Closing,
     remove_consecutive_requests,
@@ -194,6 +195,13 @@ def test_a_history_that_begins_with_the_operator_alone_gets_a_beginning() -> Non
     )
 
 
+def test_a_request_of_system_prompts_between_two_responses_gets_a_prompt() -> None:
+    check(
+        "user: hi / model: hello / system: system rules / model: call a / user: return a",
+        f"user: hi / model: hello / system: system rules, {ONLY_SYSTEM_PROMPT} / model: call a / user: return a",
+    )
+
+
 def test_the_return_of_a_call_is_told_how_the_call_ended() -> None:
     repaired = repair(
         parse("user: hi / model: call a, call b"), {"a": Closing("denied: not that file", "denied"), "b": ABORTED}
@@ -318,7 +326,7 @@ def no_faults_and_stable(repaired: tuple[CanonicalMessage, ...]) -> None:
 
 
 def every_word_in_its_order(history: tuple[CanonicalMessage, ...], repaired: tuple[CanonicalMessage, ...]) -> None:
-    said = [word for word in words(repaired) if word != BEGINNING_IS_MISSING]
+    said = [word for word in words(repaired) if word not in (BEGINNING_IS_MISSING, ONLY_SYSTEM_PROMPT)]
     assert said == words(without_blank_items(history))
 
 

@@ -82,6 +82,7 @@ def test_a_sound_history_has_no_faults(history: str) -> None:
         ("user: text words", [Fault(K.WRONG_SIDE, 0, 0)]),
         ("model: hello", [Fault(K.NO_BEGINNING, 0)]),
         ("system: system rules / model: hello", [Fault(K.NO_BEGINNING, 0)]),
+        ("user: hi / model: a / system: system rules / model: b", [Fault(K.SYSTEM_ONLY_REQUEST, 2)]),
     ],
 )
 def test_each_fault_is_named_with_its_place(history: str, faults: list[Fault]) -> None:

@@ -92,6 +92,8 @@ BROKEN = {
     "user: hi / model: call a / user: return a =  ": set[str](),
     "model: hello / user: hi": {"anthropic"},
     "system: system rules / model: hello": {"anthropic"},
+    "user: hi / model: hello / system: system rules / model: call a": ALL,
+    "user: hi / model: hello / system: system rules / model: call a / user: return a": {"google"},
     "user: return a / model: call a": ALL,
 }
 

@@ -22,6 +22,7 @@ from pilotfish.conversation.history.validation import (
     begins,
     find_dangling_tool_call_ids,
     is_blank,
+    is_system_only,
     iter_faults,
     side_of,
     without_blanks,
@@ -46,6 +47,7 @@ from pilotfish.conversation.registry import ToolCallRegistry
 History = tuple[CanonicalMessage, ...]
 
 BEGINNING_IS_MISSING = "[The beginning of this conversation is not shown.]"
+ONLY_SYSTEM_PROMPT = "[Only the system prompt was changed here.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def repair(messages: Iterable[CanonicalMessage], closings: Mapping[str, Closing]
     else:
         history = tuple(message for message in history if message.parts)
     history = remove_consecutive_requests(history)
-    return _begin_with_request(history)
+    history = _begin_with_request(history)
+    return _prompt_between_responses(history)
 
 
 _CALL_FAULTS = frozenset(
@@ -285,6 +288,16 @@ def _begin_with_request(messages: History) -> History:
     if first.is_response:
         return (CanonicalMessage(MessageRole.USER, (beginning,)), *messages)
     return (replace(first, parts=(*first.parts, beginning)), *rest) if rest else messages
+
+
+def _prompt_between_responses(messages: History) -> History:
+    """Give a request that holds system prompts only, between two responses, a prompt that every provider sends."""
+    prompt = UserPromptPart(ONLY_SYSTEM_PROMPT)
+    last = len(messages) - 1
+    return tuple(
+        replace(message, parts=(*message.parts, prompt)) if 0 < index < last and is_system_only(message) else message
+        for index, message in enumerate(messages)
+    )
 
 
 # ---- Helpers -------------------------------------------------------------------------------------------------------

@@ -58,6 +58,9 @@ class FaultKind(StrEnum):
     """a model's part in a request or the reverse: split off into a message of its own"""
     NO_BEGINNING = "no_beginning"
     """a history whose first request is missing, or holds the operator's words alone: it is told so in a prompt"""
+    SYSTEM_ONLY_REQUEST = "system_only_request"
+    """a request between two responses that holds system prompts only: given a prompt, because Google and Anthropic take
+    system prompts out of the conversation, and a call may not follow another response"""
 
 
 class Fault(NamedTuple):
@@ -119,6 +122,8 @@ def iter_faults(messages: Sequence[CanonicalMessage]) -> Iterator[Fault]:
                 yield Fault(FaultKind.CONSECUTIVE_RESPONSES, index)
             elif index < 2 and not begins(messages):
                 yield Fault(FaultKind.NO_BEGINNING, 0)
+            elif index >= 2 and is_system_only(messages[index - 1]):
+                yield Fault(FaultKind.SYSTEM_ONLY_REQUEST, index - 1)
             for place, part in enumerate(message.parts):
                 if type(part) is ToolCallPart:
                     call_id = part.tool_call_id
@@ -158,8 +163,12 @@ def iter_faults(messages: Sequence[CanonicalMessage]) -> Iterator[Fault]:
 
 def begins(messages: Sequence[CanonicalMessage]) -> bool:
     """Whether the first message says something to the model; system prompts travel apart from the conversation."""
-    first = messages[0]
-    return not first.is_response and any(type(part) is not SystemPromptPart for part in first.parts)
+    return not messages[0].is_response and not is_system_only(messages[0])
+
+
+def is_system_only(message: CanonicalMessage) -> bool:
+    """Whether a message holds nothing but system prompts."""
+    return all(type(part) is SystemPromptPart for part in message.parts)
 
 
 def side_of(part: Part) -> Side | None:
