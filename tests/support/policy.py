@@ -13,7 +13,7 @@ from pilotfish.policy.rules import Access
 from pilotfish.policy.shell.analysis import study
 
 ROOT = "/w"
-CORPUS = Path(__file__).parent.parent / "core" / "corpus" / "commands.txt"
+CORPUS = Path(__file__).parent.parent / "policy" / "corpus" / "commands.txt"
 
 
 def place(text: str, access: Access = "read", written: str | None = None, start: str = ROOT) -> PathFact:
