@@ -1,21 +1,21 @@
-"""The error tree, by who can act.
+"""The errors of this program, grouped by who can act on them.
 
 PilotfishError
-├── ToolError          the model can act: a failed return, the turn goes on
-│   ├── StaleEdit      a document moved on since it was read
-│   └── Refused        the workspace will not do this (outside the roots, binary, device …)
+├── ToolError          the model can act: the call fails, the turn continues
+│   ├── StaleEdit      a document has changed since it was read
+│   └── Refused        the workspace never does this (outside the roots, binary, device …)
 ├── TurnError          the user can act: the turn ends with a message and a remedy
-├── RequestError       the client can act: a JSON-RPC error (its code is chosen in lsp)
-│   ├── BadRequest     a parameter is wrong; names the field
+├── RequestError       the client can act: a JSON-RPC error (lsp chooses its code)
+│   ├── BadRequest     a parameter is wrong; it names the field
 │   ├── UnknownSession
 │   ├── SessionBusy    a turn is running here, or another process holds the session
 │   ├── NotTrusted
 │   └── UnknownCall    an unknown call, prompt, question or item
-├── StorageError       the disk can be acted on: damaged data is kept aside, never overwritten
-│   └── MovedOn        somebody else has written to the session; whoever writes can number anew
-└── UnreadableMessage  a value is no message; whoever holds the value can act: it names the place
+├── StorageError       the user can act on the disk: damaged data is set aside, never overwritten
+│   └── MovedOn        another process has written to the session; the writer can renumber its records
+└── UnreadableMessage  a value is not a message; the caller can act: it names the place
 
-Anything else is a bug: caught once at the edge, logged with its traceback, shown without it.
+Any other exception is a bug. It is caught once at the outermost layer, logged with its traceback and shown without it.
 Cancellation is an outcome, not an error.
 """
 
@@ -41,23 +41,23 @@ FailureKind = Literal[
 
 
 class PilotfishError(Exception):
-    """Every error this program raises on purpose. `str(error)` is fit to be shown to a person."""
+    """The base class of all errors that this program raises on purpose. `str(error)` can be shown to the user."""
 
 
 class ToolError(PilotfishError):
-    """A tool could not do what it was asked. The text tells the model what to do instead."""
+    """A tool call failed. The message tells the model what to do instead."""
 
 
 class StaleEdit(ToolError):
-    """A document has changed since the version the edit was made against."""
+    """A document has changed since the version that the edit is based on."""
 
 
 class Refused(ToolError):
-    """The workspace does not do this at all, whoever asks."""
+    """The workspace never does this, even with approval."""
 
 
 class TurnError(PilotfishError):
-    """A turn cannot go on. `remedy` says what the user can do."""
+    """A turn cannot continue. `remedy` says what the user can do."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TurnError(PilotfishError):
 
 
 class RequestError(PilotfishError):
-    """A client asked for something that cannot be given."""
+    """The request of a client cannot be fulfilled."""
 
 
 class BadRequest(RequestError):
@@ -96,7 +96,7 @@ class SessionBusy(RequestError):
 
 
 class NotTrusted(RequestError):
-    """The folder is not trusted, and this needs trust."""
+    """The request needs a trusted folder, and the folder is not trusted."""
 
 
 class UnknownCall(RequestError):
@@ -112,11 +112,11 @@ class StorageError(PilotfishError):
 
 
 class MovedOn(StorageError):
-    """Records do not follow the last one of their session, which has these numbers."""
+    """New records do not follow the last record of their session. `n` and `seq` are the numbers of that record."""
 
     def __init__(self, n: int, seq: int) -> None:
         super().__init__(
-            f"The session has moved on elsewhere: it stands at record {n}, update {seq}.",
+            f"Another process has written to this session: its last record is {n}, its last update {seq}.",
             remedy="Open the session again.",
         )
         self.n = n
@@ -124,7 +124,7 @@ class MovedOn(StorageError):
 
 
 class UnreadableMessage(PilotfishError):
-    """A value that should be a message is none. `place` says where, as in `messages[3].parts[0]`."""
+    """A value is not a valid message. `place` says where, for example `messages[3].parts[0]`."""
 
     def __init__(self, problem: str, *, place: str) -> None:
         super().__init__(f"{place} {problem}")

@@ -210,7 +210,7 @@ def test_a_single_bad_rule_is_left_out_and_told(book: RuleBook, folder: Path) ->
     )
     assert book.rules_for(folder, NOTHING, trusted=True) == (Rule(decision="deny", tool="bash", scope="user"),)
     assert book.problems(folder, trusted=True) == (
-        "config.toml: rule 1 is left out: it would allow everything; the mode auto is for that",
+        "config.toml: rule 1 is left out: it would allow everything; use auto mode instead",
         "config.toml: rule 2 is left out: its decision is not allow, ask or deny",
         "config.toml: rule 4 is left out: it is not a table",
         "config.toml: rule 5 is left out: its tool and pattern are not texts",

@@ -49,7 +49,7 @@ def test_every_command_of_the_corpus_gets_its_verdict() -> None:
 
 def _label(line: str) -> str:
     verdict = judge(command(line), "ask")
-    return "try" if verdict.reason == "it is tried where nothing can be changed" else verdict.decision
+    return "try" if verdict.reason == "it runs in a read-only sandbox" else verdict.decision
 
 
 def test_what_runs_without_a_question_runs_where_nothing_changes() -> None:
@@ -124,7 +124,7 @@ def test_what_people_look_with_every_day_is_not_asked_about(line: str) -> None:
 
 def test_a_command_that_must_write_is_asked_about() -> None:
     wanted = replace(command("git diff"), for_real=True)
-    assert judge(wanted, "ask").reason == "it is to run outside the read-only sandbox"
+    assert judge(wanted, "ask").reason == "it would run outside the read-only sandbox"
     assert judge(wanted, "ask").wall == "workspace"
     assert decide(wanted, "plan") == "deny"
 
@@ -252,7 +252,7 @@ def test_the_most_specific_rule_is_named() -> None:
         decision="deny",
         reason="a rule forbids it: Deny running commands that start with `git push`, in this session",
         rule=rules[1],
-        commands=("git push origin main: git push is not known to only read",),
+        commands=("git push origin main: git push may change the repository",),
         wall="workspace",
     )
 
@@ -448,7 +448,7 @@ def test_a_call_of_several_paths_needs_each_allowed() -> None:
 
 def test_a_command_whose_paths_nobody_resolved_asks() -> None:
     facts = CallFacts(tool="bash", category=Category.EXECUTE, command="cat a.py")
-    assert judge(facts, "ask").reason == "where a.py leads is not known"
+    assert judge(facts, "ask").reason == "the path a.py could not be resolved"
     assert decide(facts, "auto") == "ask"
 
 

@@ -172,17 +172,20 @@ def test_a_refused_call_is_refused_from_now_on() -> None:
     ("rule", "words"),
     [
         (Rule(decision="deny", tool="bash", scope="user"), "Deny running any command, everywhere"),
-        (Rule(decision="ask", tool="*", pattern="*.lock"), "Ask before touching *.lock, in this session"),
+        (Rule(decision="ask", tool="*", pattern="*.lock"), "Ask before accessing *.lock, in this session"),
         (
             Rule(decision="deny", tool="web_fetch", pattern="*.example.com", scope="user"),
-            "Deny fetching from any site below example.com, everywhere",
+            "Deny fetching from any subdomain of example.com, everywhere",
         ),
         (
             Rule(decision="ask", tool="mcp", scope="repository"),
-            "Ask before using any MCP tool, by this repository's own rules",
+            "Ask before using any MCP tool, set by this repository",
         ),
         (Rule(decision="deny", tool="execute"), "Deny running anything, in this session"),
-        (Rule(decision="ask", tool="grep", pattern="src/**"), "Ask before the tool grep on src/**, in this session"),
+        (
+            Rule(decision="ask", tool="grep", pattern="src/**"),
+            "Ask before using the tool grep on src/**, in this session",
+        ),
         (Rule(decision="allow", tool="read_only", pattern="./.envrc"), "Allow reading .envrc, in this session"),
         (
             Rule(decision="allow", tool="bash", pattern="a\u202eb"),
@@ -220,10 +223,10 @@ def test_the_examples_of_a_path_rule_are_true() -> None:
 @pytest.mark.parametrize(
     ("rule", "fault"),
     [
-        (Rule(decision="allow", tool="*"), "it would allow everything; the mode auto is for that"),
+        (Rule(decision="allow", tool="*"), "it would allow everything; use auto mode instead"),
         (Rule(decision="deny", tool="", pattern="x"), "its tool and pattern must not be empty"),
-        (Rule(decision="allow", tool="bash", pattern="a\u200bb"), "it has characters that cannot be seen"),
-        (Rule(decision="allow", tool="bash", pattern="a\u00a0b"), "it has characters that cannot be seen"),
+        (Rule(decision="allow", tool="bash", pattern="a\u200bb"), "it contains invisible characters"),
+        (Rule(decision="allow", tool="bash", pattern="a\u00a0b"), "it contains invisible characters"),
         (Rule(decision="deny", tool="bash", pattern="a\u00a0b"), None),
         (Rule(decision="allow", tool="bash", pattern="a" * 3000), "it is too long"),
         (Rule(decision="deny", tool="*"), None),

@@ -61,7 +61,7 @@ async def test_numbers_that_do_not_follow_are_refused_and_nothing_is_added(n: in
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         await ledger.append("s", Pen()(start(), state()))
-        with pytest.raises(StorageError, match="it stands at record 2, update 2"):
+        with pytest.raises(StorageError, match="its last record is 2, its last update 2"):
             await ledger.append("s", [Entry(n, seq, end())])
         assert await ledger.heads("s") == Heads(2, 2, "")
         await ledger.append("s", [Entry(3, 3, end())])

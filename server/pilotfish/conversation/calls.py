@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Literal, cast
 
 from pydantic_core import from_json, to_json
+
+MAX_ID_LENGTH = 40  # the limit of the strictest provider
 
 
 class Category(StrEnum):
@@ -93,6 +96,27 @@ class CanonicalToolCall:
     """the arguments as the model wrote them, when they were not a JSON object"""
     recovered: bool = False
     """found in text, not called by structure"""
+
+
+def fresh_id(wanted: str, used: Collection[str], counts: dict[str, int] | None = None) -> str:
+    """Return an id like `wanted` that is not in `used` and that no provider rejects as too long.
+
+    The same inputs give the same id. `counts` stores the next number of each id for callers that ask often.
+    """
+    stem = wanted or "call"
+    number = 2 if counts is None else counts.get(stem, 2)
+    while (candidate := _numbered(stem, number)) in used:
+        number += 1
+    if counts is not None:
+        counts[stem] = number + 1
+    return candidate
+
+
+def _numbered(stem: str, number: int) -> str:
+    candidate = f"{stem}_{number}"
+    if len(candidate) <= MAX_ID_LENGTH:
+        return candidate
+    return f"call_{hashlib.sha256(stem.encode('utf-8', 'replace')).hexdigest()[:24]}_{number}"
 
 
 def normalise_args(args: object) -> tuple[dict[str, Any], str | None]:

@@ -25,9 +25,9 @@ from pilotfish.conversation.calls import (
     CanonicalToolCall,
     Category,
     Location,
+    fresh_id,
     normalise_args,
 )
-from pilotfish.conversation.history.call_ids import fresh_id
 from pilotfish.errors import PilotfishError
 
 S = CallStatus

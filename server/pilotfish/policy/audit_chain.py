@@ -1,4 +1,4 @@
-"""What an approval is for, and the chain that keeps the trail of decisions honest."""
+"""Digests of calls, and the hash chain that shows whether the audit trail was changed."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from pilotfish.conversation.records import ApprovalRecord
 
 
 def digest(tool: str, args: Mapping[str, Any], versions: Mapping[str, str]) -> str:
-    """Names exactly one call: the tool, every argument, and the versions of the documents it touches.
+    """Return a digest of the tool, all its arguments and the versions of the documents it touches.
 
-    Two calls that differ in anything have different digests; the order of keys is not a difference.
+    Two different calls have different digests. The order of keys makes no difference.
     """
     return _hash("call", {"tool": tool, "args": args, "versions": versions})
 
 
 def next_hash(previous: str, fields: Mapping[str, Any]) -> str:
-    """The hash of an audit entry: covers its fields and, through `previous`, all that came before."""
+    """Return the hash of an audit entry. It covers its fields and, through `previous`, all earlier entries."""
     return _hash("audit", {"previous": previous, "fields": fields})
 
 
 def seal(record: ApprovalRecord, previous: str) -> ApprovalRecord:
-    """The record in its place in the chain: `previous` and `hash` filled in."""
+    """Return the record with `previous` and `hash` filled in."""
     return dataclasses.replace(record, previous=previous, hash=next_hash(previous, _fields(record)))
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFault:
-    """Something is wrong at this entry, counted from 1."""
+    """A problem at an entry. Entries count from 1."""
 
     entry: int
     problem: str
 
 
 def verify(records: Iterable[ApprovalRecord], head: str | None = None) -> tuple[AuditFault, ...]:
-    """What is wrong with a trail: changed, missing, moved entries. Empty: nothing.
+    """Return the changed, missing and moved entries of an audit trail. Empty if the trail is intact.
 
-    The chain cannot show by itself that its newest entries are gone; `head`, the last hash as it was noted
-    elsewhere, can.
+    The chain alone cannot show that its newest entries are missing. `head`, the last hash as it was stored separately,
+    can.
     """
     faults: list[AuditFault] = []
     previous, count = "", 0

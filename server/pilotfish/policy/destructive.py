@@ -1,4 +1,4 @@
-"""The few commands that are refused in every mode, whatever the rules say."""
+"""The few destructive commands that are denied in every mode, whatever the rules say."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DEVICE_TARGET = re.compile(r">[>|&]?\s*[\"']?(/+dev/[^\s;|&\"'()]+)")
 
 
 def destroys(found: Sequence[Sequence[str]], written: Sequence[str], text: str | None = None) -> str | None:
-    """Why a command line is one of the destructive few; None when it is not.
+    """Return why a command line is destructive. None if it is not.
 
-    `text` is given when the line could not be read strictly: then its redirections are looked for in it.
+    Pass `text` if the strict parser rejected the line: then its redirections are searched in the text.
     """
     if text is not None:
         if _FORK_BOMB.search(re.sub(r"\s+", "", text)):
@@ -59,17 +59,17 @@ def _one(name: str, rest: list[str]) -> str | None:
         targets = [word[3:] for word in rest if word.startswith("of=") and _is_device(word[3:])]
         return f"it writes to the device {targets[0]}" if targets else None
     if name == "mv" and whole and whole in operands[:-1]:
-        return f"it would move {whole} away"
+        return f"it would move {whole}"
     if name in {"chmod", "chown", "chgrp", "setfacl", "chattr"} and whole:
         recursive = any(flag == "--recursive" or (not flag.startswith("--") and "R" in flag) for flag in flags)
-        return f"it would change the permissions of all of {whole}" if recursive else None
+        return f"it would change the permissions of everything in {whole}" if recursive else None
     if name == "find":
         return _find(rest)
     ends = name in _ENDS or (name in {"init", "telinit"} and operands[:1] and operands[0] in {"0", "6"})
     if ends or (name == "systemctl" and _ENDS & set(operands)):
-        return None if {"--help", "--version"} & set(rest) else "it would shut the machine down"
+        return None if {"--help", "--version"} & set(rest) else "it would shut down or restart the machine"
     if name == "killall5" or (name == "kill" and "-1" in rest[1:]):
-        return "it would end every process"
+        return "it would kill every process"
     return None
 
 
@@ -88,12 +88,12 @@ def _is_device(path: str) -> bool:
 
 
 def _is_system(operand: str) -> bool:
-    """Whether an operand names a root, a home or a system directory, or everything in it."""
+    """Whether an operand names a root, home or system directory, or everything in one."""
     path = operand.replace("\\", "/") if re.match(r"[A-Za-z]:", operand) else operand
     path = re.sub(r"/+", "/", re.sub(r"\$\{HOME[^}]*\}", "$HOME", path))
     path = re.sub(r"/(?:\./)+", "/", path)
     previous = None
-    while previous != path:  # what is left of /x/../, and of everything in a directory
+    while previous != path:  # remove /x/../ and a trailing /* until nothing changes
         previous = path
         path = re.sub(r"^(/|(?:.*?/))(?!\.\./|\.\.$)[^/]+/\.\.(?=/|$)/?", r"\1", path)
         path = re.sub(r"(?:/\.|/\*+|/\.\*|/\.\[!\.\]\*|/\.\?\?\*|/\{[*.,?]*\})$|(?<=.)/$", "", path) or "/"

@@ -1,6 +1,7 @@
-"""Which network addresses are this machine or the net around it, told from the text of a URL alone.
+"""Recognises addresses of this machine and the local network from the text of a URL alone.
 
-A name that only resolves to such an address cannot be told here: whoever fetches checks the address it got.
+A public name that resolves to such an address is not recognised here: the code that fetches it checks the
+resolved address.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 _LOCAL_SUFFIXES = (
     ".localhost", ".local", ".localdomain", ".internal", ".intranet", ".lan", ".home", ".home.arpa", ".corp",
     ".private", ".test", ".onion", ".svc", ".cluster.local",
-    # Public names whose whole purpose is to resolve to an address written inside them.
+    # Public names that resolve to the address in their own name, or to this machine.
     ".nip.io", ".sslip.io", ".xip.io", ".localtest.me", ".lvh.me", ".vcap.me", ".lacolhost.com",
 )  # fmt: skip
 _LOCAL_NAMES = frozenset(name[1:] for name in _LOCAL_SUFFIXES)
@@ -20,7 +21,7 @@ _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 
 def host_of(url: str) -> str | None:
-    """The host a URL names, lower case; None when it names none or is ambiguous."""
+    """Return the host of a URL in lower case. None if the URL has no host or is ambiguous."""
     if any(char.isspace() or char == "\\" or ord(char) < 32 for char in url):
         return None
     try:
@@ -31,7 +32,7 @@ def host_of(url: str) -> str | None:
     if parts.scheme.lower() not in {"http", "https", "ftp", "ws", "wss"} or not host:
         return None
     try:
-        # The resolver sees the ASCII form; so does a rule, and so should a person.
+        # The resolver uses the ASCII form, so rules and users see it too.
         name = host if host.isascii() else host.encode("idna").decode("ascii")
     except UnicodeError:
         return None
@@ -39,21 +40,21 @@ def host_of(url: str) -> str | None:
 
 
 def local_address(host: str) -> str | None:
-    """Why a host, as `host_of` gives it, is on this machine or the local net; None when it is not."""
+    """Return why a host from `host_of` is on this machine or the local network. None if it is not."""
     name = host.lower().rstrip(".").split("%", 1)[0]
     address = _address(name)
     if address is not None:
         mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
         for one in (address, mapped):
             if one is not None and (not one.is_global or one.is_multicast):
-                return f"{one} is an address of this machine or the local net"
+                return f"{one} is an address of this machine or the local network"
         if isinstance(address, ipaddress.IPv6Address) and address in ipaddress.IPv6Network("64:ff9b::/96"):
-            return f"{address} leads to an IPv4 address of its own choosing"
+            return f"{address} can stand for any IPv4 address"
         return None
     if name in _LOCAL_NAMES or name.endswith(_LOCAL_SUFFIXES):
-        return f"{name} is a name of this machine or the local net"
+        return f"{name} is a name of this machine or the local network"
     if "." not in name:
-        return f"{name} is a name of the local net"
+        return f"{name} is a name on the local network"
     return None
 
 
@@ -62,7 +63,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         pass
-    # What inet_aton also reads: 127.1, 0x7f000001, 017700000001, 2130706433.
+    # inet_aton also accepts 127.1, 0x7f000001, 017700000001 and 2130706433.
     parts = name.split(".")
     if not 1 <= len(parts) <= 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         return None

@@ -1,19 +1,20 @@
-"""May this call run? Modes, rules, and what is asked or refused whatever they say.
+"""Decides whether a call is allowed, needs approval or is denied.
 
-`judge` is pure: `engine/turn/call_facts.py` gathers what must be looked up, and whoever runs the call judges again when
-it changes. The order of the questions is the policy:
+`judge` is a pure function. `engine/turn/call_facts.py` collects the facts, and the call is judged again if they change.
+The first of these steps that applies decides:
 
-1. the destructive few are refused, in every mode, whatever the rules
-2. a deny rule refuses
-3. where nothing may change (`plan`, an untrusted folder), what may change something is refused
-4. an ask rule asks
-5. sensitive things ask, unless a rule names them
-6. an allow rule allows
-7. the mode decides
+1. A destructive command is denied, in every mode and whatever the rules say.
+2. A deny rule denies.
+3. In plan mode and in an untrusted folder, a call that may change something is denied.
+4. An ask rule asks.
+5. A call that touches something sensitive asks, unless an allow rule names that thing.
+6. An allow rule allows.
+7. The mode decides.
 
-The verdict names the wall that the run needs. A command that is allowed because it only reads, and every command where
-nothing may change, runs in the read-only sandbox: the wall makes sure, not the reading of its words. Where no such
-sandbox stands, only the list of `plain_commands.py` counts as reading.
+The verdict names the sandbox in which the call must run. A command that is allowed because it only reads runs in the
+read-only sandbox, and so does every command in plan mode and in an untrusted folder. The sandbox enforces this; the
+analysis of the text only predicts it. Where no read-only sandbox is available, only the commands of `plain_commands.py`
+count as reading.
 """
 
 from __future__ import annotations
@@ -72,34 +73,34 @@ __all__ = [
 
 
 Wall = Literal["read_only", "workspace"]
-"""the sandbox in which nothing changes, or the one for what was approved"""
+"""The read-only sandbox, or the sandbox for approved commands."""
 
 
 class Mode(StrEnum):
-    """How much runs without a question."""
+    """Which calls run without a question."""
 
     ASK = "ask"
-    """reading runs; changing and running ask"""
+    """Calls that only read run; edits and commands ask."""
     PLAN = "plan"
-    """nothing changes anything"""
+    """Only calls that read run."""
     EDIT = "edit"
-    """edits inside the workspace run too; commands ask"""
+    """Edits inside the workspace run too; commands ask."""
     AUTO = "auto"
-    """everything runs that no rule forbids"""
+    """Every call runs that no rule forbids and that touches nothing sensitive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What policy says of a call, and why."""
+    """The decision on a call, and its reason."""
 
     decision: Decision
     reason: str
     rule: Rule | None = None
-    """the most specific rule that decided"""
+    """The most specific rule that decided. None if the mode decided."""
     commands: tuple[str, ...] = ()
-    """for a command: what would run, one line each, fit to be shown"""
+    """For a command: what would run, as display-safe lines."""
     wall: Wall = "read_only"
-    """where the call must run when it runs by this verdict"""
+    """The sandbox in which the call must run."""
 
     @property
     def by(self) -> Literal["mode", "rule"]:
@@ -107,12 +108,12 @@ class Verdict:
 
 
 def judge(facts: CallFacts, mode: Mode | str, rules: Sequence[Rule] = (), trusted: bool = True) -> Verdict:
-    """The verdict on a call. An untrusted folder's own rules are ignored; a repository's rules can only tighten."""
+    """Judge a call. A repository's rules can only restrict, and those of an untrusted folder are ignored."""
     return _Case(facts, Mode(mode), rules, trusted).verdict()
 
 
 class _Case:
-    """One call, with what has been found out about it."""
+    """One call, with the rules that apply and the analysis of its command."""
 
     def __init__(self, facts: CallFacts, mode: Mode, rules: Sequence[Rule], trusted: bool) -> None:
         self.facts = facts
@@ -123,42 +124,42 @@ class _Case:
 
     def verdict(self) -> Verdict:
         if self.study is not None and self.study.destroys:
-            return self._say("deny", f"refused in every mode: {one_line(self.study.destroys)}")
+            return self._verdict("deny", f"refused in every mode: {one_line(self.study.destroys)}")
         if rule := most_specific(rule for rule in self.rules if rule.decision == "deny" and self._hits(rule)):
-            return self._say("deny", f"a rule forbids it: {describe(rule)}", rule)
-        if self._frozen() and (why := self._may_change()):
-            where = "plan mode" if self.trusted else "the folder is not trusted"
-            return self._say("deny", f"{where}: nothing may be changed, and {why}")
+            return self._verdict("deny", f"a rule forbids it: {describe(rule)}", rule)
+        if self._allows_no_changes() and (why := self._may_change()):
+            where = "plan mode allows no changes" if self.trusted else "the folder is not trusted"
+            return self._verdict("deny", f"{where}, and {why}")
         if rule := most_specific(rule for rule in self.rules if rule.decision == "ask" and self._hits(rule)):
-            return self._say("ask", f"a rule asks: {describe(rule)}", rule)
+            return self._verdict("ask", f"a rule requires approval: {describe(rule)}", rule)
         allows = [rule for rule in self.rules if rule.decision == "allow"]
         naming: list[Rule] = []
         for why, named_by in self._sensitive():
             named = [rule for rule in allows if named_by(rule)]
             if not named:
-                return self._say("ask", why)
+                return self._verdict("ask", why)
             naming += named
         if rule := self._allowed_by(allows):
-            return self._say("allow", f"a rule allows it: {describe(rule)}", rule)
+            return self._verdict("allow", f"a rule allows it: {describe(rule)}", rule)
         decision, why = self._by_mode()
         if decision == "allow" and (rule := most_specific(naming)):
-            return self._say("allow", f"a rule names it: {describe(rule)}", rule)
-        return self._say(decision, why)
+            return self._verdict("allow", f"a rule allows it: {describe(rule)}", rule)
+        return self._verdict(decision, why)
 
-    def _say(self, decision: Decision, reason: str, rule: Rule | None = None) -> Verdict:
+    def _verdict(self, decision: Decision, reason: str, rule: Rule | None = None) -> Verdict:
         shown = analysis.explain(self.study) if self.study is not None else ()
         return Verdict(decision=decision, reason=reason, rule=rule, commands=shown, wall=self._wall(decision, rule))
 
     def _wall(self, decision: Decision, rule: Rule | None) -> Wall:
         if not self.facts.walled:
             return "workspace"
-        if self._frozen():
+        if self._allows_no_changes():
             return "read_only"
         approved = decision == "ask" or self.mode is Mode.AUTO or (rule is not None and rule.tool in COMMAND_TOOLS)
         return "workspace" if approved else "read_only"
 
     def _only_reads(self) -> bool:
-        """Whether a command can do no more than read where it would run."""
+        """Whether a command can only read in the sandbox in which it would run."""
         study = self.study
         if study is None or self.facts.for_real:
             return False
@@ -167,7 +168,7 @@ class _Case:
     # -- rules -------------------------------------------------------------------------------------------------
 
     def _hits(self, rule: Rule) -> bool:
-        """Whether a deny or ask rule is about any part of the call."""
+        """Whether a deny or ask rule matches any part of the call."""
         facts = self.facts
         if rule.tool == "write" and self._only_reads():
             return False
@@ -180,13 +181,13 @@ class _Case:
             return host is None or host_matches(rule.pattern, host)
         if rule.tool == "mcp":
             return mcp_matches(rule.pattern, facts.mcp or "")
-        # What an unknown command does with a path cannot be told: a rule about changing it is about it.
+        # The access of an unknown command to a path is not known, so a rule about writing the path applies too.
         return any(
             path_matches(rule, fact) for fact in facts.paths if self.study is not None or about(rule, fact.access)
         )
 
     def _allowed_by(self, rules: Sequence[Rule]) -> Rule | None:
-        """The rule that allows the whole call; a call of several parts needs each part allowed."""
+        """Return the rule that allows the whole call. Each part of a call must be allowed."""
         facts = self.facts
         if facts.mcp is not None:
             name = facts.mcp
@@ -226,10 +227,10 @@ class _Case:
     # -- sensitive things --------------------------------------------------------------------------------------
 
     def _sensitive(self) -> Iterator[tuple[str, _Naming]]:
-        """What asks in every mode, each with the test of whether a rule names it."""
+        """Return what asks in every mode, each with a test of whether an allow rule names it."""
         facts, study = self.facts, self.study
         if facts.masked:
-            yield "it would write the mark of a hidden secret in place of the secret", _Naming()
+            yield "it would overwrite a secret with its masked placeholder", _Naming()
         for fact in facts.paths:
             if fact.below and self._only_reads() and facts.walled and self.mode is not Mode.AUTO:
                 continue
@@ -247,30 +248,33 @@ class _Case:
         bound = {fact.written for fact in facts.paths}
         for touch in study.touched:
             if touch.path not in bound:
-                yield f"where {one_line(touch.path)} leads is not known", _Naming()
+                yield f"the path {one_line(touch.path)} could not be resolved", _Naming()
         for url in analysis.addresses(study.text):
             yield from _local(url)
         if name := analysis.mention(study):
             yield f"it mentions {one_line(name)}", _Naming(line=study)
         if not (study.only_reads or study.worth_a_try) or self.mode is Mode.AUTO:
             return
-        # The table speaks of the system's programs, and of git as the user has set it.
+        # The table of read-only commands assumes the programs of the system and the user's own git settings.
         for words in (part.words for part in study.parts) if study.parts else study.found:
             if words[0] in facts.own_programs:
-                yield f"{words[0]} leads to a program of this workspace", _Naming(line=study, words=words)
+                yield (
+                    f"{words[0]} is a program in this workspace, not the one of the system",
+                    _Naming(line=study, words=words),
+                )
         if facts.git_programs:
             programs = ", ".join(map(one_line, facts.git_programs))
-            yield f"this repository's own git settings run programs ({programs})", _Naming(line=study)
+            yield f"the git settings of this repository run programs ({programs})", _Naming(line=study)
 
     # -- modes -------------------------------------------------------------------------------------------------
 
-    def _frozen(self) -> bool:
+    def _allows_no_changes(self) -> bool:
         return self.mode is Mode.PLAN or not self.trusted
 
     def _may_change(self) -> str | None:
-        """Why the call may change something; None: it only reads."""
+        """Return why the call may change something. None if it only reads."""
         if self.study is not None:
-            return None if self._only_reads() else f"this is not shown to only read: {self._doubt(self.study)}"
+            return None if self._only_reads() else f"this command may change something: {self._doubt(self.study)}"
         if self.facts.category in {Category.WRITE, Category.EXECUTE}:
             return "this may change something"
         changes = any(fact.access != "read" for fact in self.facts.paths)
@@ -281,13 +285,13 @@ class _Case:
         if self.mode is Mode.AUTO and self.trusted:
             return "allow", "auto mode: no rule forbids it"
         if facts.mcp is not None:
-            return "ask", "what an MCP tool does cannot be known here"
+            return "ask", "the effects of an MCP tool are unknown"
         if self.study is not None:
             if not self._only_reads():
                 return "ask", self._doubt(self.study)
-            return "allow", "it only reads" if self.study.only_reads else "it is tried where nothing can be changed"
+            return "allow", "it only reads" if self.study.only_reads else "it runs in a read-only sandbox"
         if facts.url is not None:
-            return "ask", "it would reach the network"
+            return "ask", "it would access the network"
         match facts.category:
             case Category.READ_ONLY | Category.RESEARCH:
                 return "allow", "it only reads"
@@ -303,15 +307,15 @@ class _Case:
 
     def _doubt(self, study: analysis.Study) -> str:
         if self.facts.for_real:
-            return "it is to run outside the read-only sandbox"
+            return "it would run outside the read-only sandbox"
         if study.doubt:
             return study.doubt
-        return "no sandbox stands here that would keep it from changing anything"
+        return "no read-only sandbox is available here"
 
 
 @dataclass(frozen=True, slots=True)
 class _Naming:
-    """How a rule can be explicit about a sensitive thing; without anything, none can."""
+    """Tests whether an allow rule names a sensitive thing. Without any field no rule does."""
 
     fact: PathFact | None = None
     host: str | None = None
@@ -319,7 +323,7 @@ class _Naming:
     words: tuple[str, ...] = ()
 
     def __call__(self, rule: Rule) -> bool:
-        """Whether an allow rule names the thing."""
+        """Whether the rule names the thing."""
         if rule.tool in COMMAND_TOOLS:
             if self.host is not None:
                 return any(hosts.host_of(url) == self.host for url in analysis.addresses(rule.pattern))
@@ -338,16 +342,16 @@ def _counts(rule: Rule, trusted: bool) -> bool:
 
 def _hits_command(pattern: str, study: analysis.Study) -> bool:
     if study.cut:
-        return True  # what was not looked at may be what the rule is about
+        return True  # the rule may match the part that was not analysed
     found = (*study.found, *(part.words for part in study.parts))
     if pattern == study.text.strip() or any(command_matches(pattern, words) for words in found):
         return True
-    # A pattern that is no plain command is looked for as it stands.
+    # A pattern that is not a plain command is searched as text.
     return not command_pattern(pattern)[0] and pattern.removesuffix(" *") in study.text
 
 
 def _is_whole(pattern: str, study: analysis.Study) -> bool:
-    """Whether a rule is for this whole line, or for every line."""
+    """Whether a rule matches this whole line, or every line."""
     return pattern == EVERYTHING or (pattern == study.text.strip() and not pattern.endswith(" *"))
 
 
@@ -360,6 +364,6 @@ def _allows_path(rule: Rule, fact: PathFact) -> bool:
 def _local(url: str) -> Iterator[tuple[str, _Naming]]:
     host = hosts.host_of(url)
     if host is None:
-        yield f"where {one_line(url)} leads cannot be told", _Naming()
+        yield f"the host of {one_line(url)} cannot be determined", _Naming()
     elif why := hosts.local_address(host):
         yield one_line(why), _Naming(host=host)

@@ -1,4 +1,4 @@
-"""Rules for people: in words, with examples, and the narrowest one that would have made a question needless."""
+"""Describes rules for users, and suggests the narrowest rule for a call."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from pilotfish.text.display_safe import one_line
 
 
 def describe(rule: Rule) -> str:
-    """A rule in words a person can check."""
+    """Return the rule as a text for the user."""
     verb = {"allow": "Allow", "ask": "Ask before", "deny": "Deny"}[rule.decision]
     where = {
         "session": "in this session",
         "workspace": "in this workspace",
         "user": "everywhere",
-        "repository": "by this repository's own rules",
+        "repository": "set by this repository",
     }[rule.scope]
     return f"{verb} {_subject(rule)}, {where}"
 
 
 def examples(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a rule matches, and what it does not though one might think so."""
+    """Return examples that a rule matches, and similar ones that it does not match."""
     if rule.pattern == EVERYTHING:
         return (), ()
     if rule.tool in COMMAND_TOOLS:
@@ -56,8 +56,11 @@ def examples(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def narrowest_rule(facts: CallFacts, scope: Scope) -> Rule | None:
-    """The narrowest useful rule that would allow this call from now on; None where "always" is not offered:
-    deletes, pushes, whatever is outside or sensitive, and lines that cannot be read wholly."""
+    """Return the narrowest useful rule that would allow this call in future.
+
+    None if "always allow" is not offered: for deletes, pushes, paths that are sensitive or outside the workspace, and
+    lines that the strict parser rejects.
+    """
     if any(
         not fact.inside or fact.access == "delete" or _guarded(fact.sensitive, fact.access, fact.secret)
         for fact in facts.paths
@@ -69,7 +72,7 @@ def narrowest_rule(facts: CallFacts, scope: Scope) -> Rule | None:
 
 
 def refusing_rule(facts: CallFacts, scope: Scope) -> Rule | None:
-    """The narrowest rule that would refuse this call from now on."""
+    """Return the narrowest rule that would deny this call in future."""
     if facts.command is not None:
         return Rule(decision="deny", tool=facts.tool, pattern=facts.command.strip(), scope=scope)
     if facts.mcp is None and facts.url is None and facts.paths:
@@ -117,7 +120,7 @@ def _command_rule(tool: str, command: str, scope: Scope) -> Rule | None:
 
 
 def _literal(path: str) -> str:
-    """A path as a glob that matches only it."""
+    """Return a glob that matches only this path."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in path)
 
 
@@ -133,14 +136,14 @@ def _subject(rule: Rule) -> str:
     if rule.tool in URL_TOOLS:
         if rule.pattern == EVERYTHING:
             return "fetching from any site"
-        return f"fetching from {'any site below ' + pattern[2:] if pattern.startswith('*.') else pattern}"
+        return f"fetching from {'any subdomain of ' + pattern[2:] if pattern.startswith('*.') else pattern}"
     if rule.tool == "mcp":
         return "using any MCP tool" if rule.pattern == EVERYTHING else f"using the MCP tool {pattern}"
-    what = {EVERYTHING: "touching", "write": "changing", "read_only": "reading"}.get(rule.tool)
+    what = {EVERYTHING: "accessing", "write": "changing", "read_only": "reading"}.get(rule.tool)
     thing = "anything" if rule.pattern in {EVERYTHING, "**"} else pattern.removeprefix("./")
     if what is None:
-        kind = {"execute": "running anything", "research": "researching"}.get(
-            rule.tool, f"the tool {one_line(rule.tool)}"
+        kind = {"execute": "running anything", "research": "using research tools"}.get(
+            rule.tool, f"using the tool {one_line(rule.tool)}"
         )
         return kind if thing == "anything" else f"{kind} on {thing}"
     return f"{what} {thing}"

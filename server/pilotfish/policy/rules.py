@@ -1,16 +1,16 @@
-"""What policy is told of a call, and the standing rules a person has made.
+"""Defines the facts about a call that policy needs, and the approval rules of a user.
 
-A rule is decision × tool × pattern × scope. What its pattern means follows from its tool:
+A rule has a decision, a tool, a pattern and a scope. The tool determines the meaning of the pattern:
 
     tool            pattern
-    bash            a command: `npm test` is exactly these words, `npm test *` is these words and any more
-    web_fetch       a host: `docs.rs` is that host, `*.rs` any host below `rs`
+    bash            a command: `npm test` is exactly these words, `npm test *` is these words and further arguments
+    web_fetch       a host: `docs.rs` is that host, `*.rs` is any subdomain of `rs`
     mcp             an MCP tool: `github/search`, `github/*`
-    anything else   a path glob: `./x` and `a/b` from the workspace root, `x` a name anywhere, `/x` and `~/x` as is
+    anything else   a path glob: `./x` and `a/b` start at the root, `x` is a name anywhere, `/x` and `~/x` are absolute
     *               any tool; the pattern is a path glob, and `*` is every call
 
-`write`, `read_only`, `research` and `execute` in the place of a tool name stand for every tool of that category; the
-first two also for what commands write and read.
+In place of a tool name, `write`, `read_only`, `research` and `execute` stand for every tool of that category. `write`
+and `read_only` also cover the paths that commands write and read.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ MAX_PATTERN = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathFact:
-    """A path a call would touch, resolved: symlinks followed, `..` gone."""
+    """A path that a call would access, resolved: without symlinks and `..`."""
 
     path: str
     access: Access = "read"
     inside: bool = True
-    """under one of the workspace roots"""
+    """Whether it is under one of the workspace roots."""
     sensitive: str | None = None
-    """why the workspace calls it sensitive"""
+    """Why the workspace considers it sensitive. None if it is not."""
     secret: bool = True
-    """when sensitive: reading it tells a secret; else only changing it is dangerous"""
+    """If sensitive: True if reading it reveals a secret, False if only changing it is dangerous."""
     root: str | None = None
-    """the root it is under; rules with relative patterns need it"""
+    """The root it is under. Rules with relative patterns need it."""
     written: str | None = None
-    """the path as the command wrote it: binds a word of a command to its resolved place"""
+    """The path as it is written in the command."""
     recursive: bool = False
-    """everything below it is touched too"""
+    """Everything below it is accessed too."""
     below: bool = False
-    """a secret that was found below what is read as a whole: empty in the read-only sandbox"""
+    """A secret below a directory that is read recursively. It appears empty in the read-only sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFacts:
-    """Everything policy knows of a call."""
+    """Everything that policy needs to know about a call."""
 
     tool: str
     category: Category
@@ -71,27 +71,26 @@ class CallFacts:
     cwd: str | None = None
     url: str | None = None
     mcp: str | None = None
-    """`server/tool` for a tool of an MCP server"""
+    """`server/tool` for a tool of an MCP server."""
     git_programs: tuple[str, ...] = ()
-    """settings of the repositories this command enters that name a program git would run"""
+    """Git settings that name a program, in the repositories in which the command runs git."""
     own_programs: tuple[str, ...] = ()
-    """names of a command that lead to a program inside the workspace, not to the system's"""
+    """Names in a command that resolve to a program inside the workspace instead of the system's program."""
     masked: bool = False
-    """its arguments hold the mark that stands where a secret was hidden"""
+    """The arguments contain the placeholder of a masked secret."""
     walled: bool = False
-    """a read-only sandbox stands, in which a command can change nothing"""
+    """A read-only sandbox is available, in which a command can change nothing."""
     scripts: tuple[tuple[str, str], ...] = ()
-    """files of the workspace that a command would run, each with the hash of its content: another content is another
-    call"""
+    """Workspace files that a command would run, each with the hash of its content. A changed file is another call."""
     elsewhere: bool = False
-    """it would start in another directory than the root of the workspace, for which rules are given"""
+    """The command would not start in the workspace root, for which rules are made."""
     for_real: bool = False
-    """the model says that the command must write or reach the network"""
+    """The model says that the command must write or access the network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A standing decision. Deny beats ask beats allow, whatever the scopes."""
+    """A stored decision. Deny overrides ask, and ask overrides allow, whatever the scopes."""
 
     decision: Decision
     tool: str
@@ -100,37 +99,37 @@ class Rule:
 
 
 def fault_of(rule: Rule) -> str | None:
-    """What is wrong with a rule; None: nothing. A rule is read by a person before it holds."""
+    """Return what is wrong with a rule. None if it is valid."""
     if not rule.tool or not rule.pattern:
         return "its tool and pattern must not be empty"
     if len(rule.pattern) > MAX_PATTERN or len(rule.tool) > 200:
         return "it is too long"
     text = rule.tool + rule.pattern
     if (exact(text) if rule.decision == "allow" else display_safe(text)) != text:
-        return "it has characters that cannot be seen"
+        return "it contains invisible characters"
     if rule.decision == "allow" and rule.tool == EVERYTHING and rule.pattern in {EVERYTHING, "**"}:
-        return "it would allow everything; the mode auto is for that"
+        return "it would allow everything; use auto mode instead"
     return None
 
 
 def applies(rule: Rule, facts: CallFacts) -> bool:
-    """Whether the rule's tool is this call's tool."""
+    """Whether the tool of the rule includes the tool of the call."""
     if rule.tool in {EVERYTHING, facts.tool}:
         return True
     if rule.tool == "mcp":
         return facts.mcp is not None
     if facts.command is not None and rule.tool in {"write", "read_only"}:
-        return True  # a command may do both; which paths it means is seen when they are matched
+        return True  # a command may do both; its paths are matched later
     return rule.tool in CATEGORIES and rule.tool == facts.category.value
 
 
 def about(rule: Rule, access: Access) -> bool:
-    """Whether a rule for a category is about this way of touching a path."""
+    """Whether a rule for a category covers this access to a path."""
     return {"write": access != "read", "read_only": access == "read"}.get(rule.tool, True)
 
 
 def most_specific(rules: Iterable[Rule]) -> Rule | None:
-    """The rule to name when several decide alike: the one that says most."""
+    """Return the most specific rule. None if there are no rules."""
     return max(rules, key=_specificity, default=None)
 
 
@@ -144,8 +143,11 @@ def _specificity(rule: Rule) -> tuple[int, int, int]:
 
 
 def path_matches(rule: Rule, fact: PathFact) -> bool:
-    """Whether a path glob matches. A rule that refuses also matches other spellings of the same name (case, Unicode
-    form), which some disks take for one, and what lies in a directory it names."""
+    """Whether a path glob matches.
+
+    A deny or ask rule also matches other spellings of the name (case, Unicode form), which some file systems treat as
+    the same, and everything in a directory that it names.
+    """
     pattern, allows = rule.pattern, rule.decision == "allow"
     if pattern in {EVERYTHING, "**"}:
         return True
@@ -159,13 +161,13 @@ def path_matches(rule: Rule, fact: PathFact) -> bool:
 
 
 def names_it(rule: Rule, fact: PathFact) -> bool:
-    """Whether an allow rule is explicit about a sensitive path: its last part begins as the name does."""
+    """Whether an allow rule names a sensitive path: the last part of its pattern does not start with a wildcard."""
     last = rule.pattern.rsplit("/", 1)[-1]
     return bool(last) and last[0] not in "*?[" and path_matches(rule, fact)
 
 
 def relative_path(fact: PathFact) -> str | None:
-    """The path from its root; None when it is outside or the root is not known."""
+    """Return the path relative to its root. None if it is outside the workspace or the root is unknown."""
     if fact.root is None or not fact.inside:
         return None
     prefix = fact.root.rstrip("/") + "/"
@@ -175,7 +177,7 @@ def relative_path(fact: PathFact) -> str | None:
 
 
 def _candidates(pattern: str, fact: PathFact) -> list[str]:
-    """The texts a pattern is held against: first the path itself, then the directories it lies in."""
+    """Return the texts that a pattern is matched with: first the path itself, then its parent directories."""
     relative = relative_path(fact)
     if pattern.startswith("/"):
         whole = fact.path
@@ -198,7 +200,7 @@ def _folded(text: str) -> str:
 
 
 def _glob_matches(pattern: str, path: str) -> bool:
-    """`**` is any number of whole names, `*`, `?` and `[…]` are parts of one. Takes no longer for a wicked pattern."""
+    """Match a glob: `**` is any number of names; `*`, `?` and `[…]` match within one name. No pattern is slow."""
     names = path.split("/")
     reached = [True, *[False] * len(names)]
     for part in pattern.split("/"):
@@ -215,7 +217,7 @@ def _glob_matches(pattern: str, path: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def command_pattern(pattern: str) -> tuple[tuple[str, ...], bool]:
-    """The words of a command pattern, and whether more may follow. No words: it is a whole line, or cannot be read."""
+    """Return the words of a command pattern, and whether more may follow. No words if it is not one plain command."""
     text, more = (pattern[:-2], True) if pattern.endswith(" *") else (pattern, False)
     line = parser.parse(text)
     if isinstance(line, parser.Unreadable) or len(line.commands) != 1 or line.commands[0].redirects:
@@ -224,7 +226,7 @@ def command_pattern(pattern: str) -> tuple[tuple[str, ...], bool]:
 
 
 def command_matches(pattern: str, words: Sequence[str]) -> bool:
-    """Whether a command pattern is about one simple command, word by word."""
+    """Whether a command pattern matches one simple command, word by word."""
     if pattern == EVERYTHING:
         return True
     wanted, more = command_pattern(pattern)
@@ -234,14 +236,13 @@ def command_matches(pattern: str, words: Sequence[str]) -> bool:
 
 
 def command_covers(pattern: str, words: Sequence[str]) -> bool:
-    """Whether an allow rule covers one simple command: it matches, and what follows the words of a prefix would not
-    turn the command into another one."""
+    """Whether an allow rule covers one simple command: it matches, and the further arguments are known to be safe."""
     wanted, more = command_pattern(pattern)
     return command_matches(pattern, words) and not (more and breaks_out(words, len(wanted)))
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """`docs.rs` is exactly that host; `*.docs.rs` is any host below it, not itself."""
+    """Match a host: `docs.rs` is exactly that host; `*.docs.rs` is any subdomain of it, but not the host itself."""
     pattern, host = pattern.lower().rstrip("."), host.lower().rstrip(".")
     if pattern.startswith("*."):
         return host.endswith(pattern[1:]) and len(host) >= len(pattern)

@@ -1,7 +1,7 @@
-"""Keys and tokens in text, found and masked before a model or a log sees them.
+"""Finds keys and tokens in text and masks them before a model or a log sees them.
 
-Two ways to know one: the shape a provider gave it, or a name that says so beside a value too random to be a word.
-Ordinary code, hashes of lock files and placeholders stay as they are.
+A secret is recognised by the format that its provider uses, or by a telling name before a random value. Ordinary code,
+hashes in lock files and placeholders are not masked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import cast
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A masked place: what it was taken for, and where it stood in the text."""
+    """A masked secret: its kind, and its position in the original text."""
 
     kind: str
     start: int
@@ -25,7 +25,7 @@ class Secret:
 
 
 def mask(text: str) -> tuple[str, tuple[Secret, ...]]:
-    """The text with its secrets replaced by a mark that names their kind, and what was found."""
+    """Return the text with each secret replaced by a placeholder that names its kind, and the secrets."""
     found = sorted([*_known(text), *_named(text)], key=lambda secret: (secret.start, -secret.end))
     out: list[str] = []
     kept: list[Secret] = []
@@ -44,7 +44,7 @@ _MARKED = re.compile(r"\[hidden: [A-Za-z0-9 ]{2,40}\]")
 
 
 def has_mark(value: object) -> bool:
-    """Whether a value, however deep, holds the mark of a hidden secret: writing it back would destroy the secret."""
+    """Whether a nested value contains the placeholder of a secret. Writing it back would destroy the secret."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -57,10 +57,10 @@ def has_mark(value: object) -> bool:
     return False
 
 
-# ---------------------------------------------------------------- shapes of the well-known providers
+# ---------------------------------------------------------------- formats of well-known providers
 
 _SHAPES: tuple[tuple[str, str, str], ...] = (
-    # kind, texts one of which every such key holds, the shape
+    # kind, substrings of which every such key contains one, regular expression
     ("Anthropic key", "sk-ant-", r"sk-ant-(?:api|admin|sid)[0-9]{2}-[A-Za-z0-9_-]{20,}"),
     ("OpenRouter key", "sk-or-v1-", r"sk-or-v1-[0-9a-f]{48,}"),
     ("OpenAI key", "sk-", r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,}"),
@@ -136,7 +136,7 @@ _HEADER = re.compile(
 def _known(text: str) -> list[Secret]:
     found: list[Secret] = []
     for kind, hints, shape in _shapes():
-        if any(hint in text for hint in hints):  # most texts are done after these quick looks
+        if any(hint in text for hint in hints):  # most texts need no regular expression
             found += [
                 Secret(kind, *match.span())
                 for match in shape.finditer(text)
@@ -165,11 +165,11 @@ def _known(text: str) -> list[Secret]:
 
 
 _WORDS = re.compile(r"passw(?:or)?d|pass|pwd|secret|token|[a-z]{1,6}")
-"""what stands for a password in documentation"""
+"""Stand-ins for a password in documentation."""
 
 
 def _private_keys(text: str) -> list[Secret]:
-    """The bodies of private keys, whole or cut off."""
+    """Find the bodies of private keys, complete or truncated."""
     found: list[Secret] = []
     begins = list(_BEGIN.finditer(text))
     for at, begin in enumerate(begins):
@@ -186,11 +186,11 @@ def _private_keys(text: str) -> list[Secret]:
 _END = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}$")
 _OPENSSH_BODY = re.compile(r"b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/=\s]{40,}")
-"""the first bytes of every OpenSSH key, whose first line was left out"""
+"""The first bytes of the body of an OpenSSH key. They identify a key without its header line."""
 
 
 def _headless_keys(text: str) -> list[Secret]:
-    """Keys from their second line on: lines that end in base64 before an end that has no begin."""
+    """Find private keys without a header: lines that end in base64 before an END line."""
     found: list[Secret] = []
     for end in _END.finditer(text):
         first = last = text.rfind("\n", 0, end.start()) + 1
@@ -205,7 +205,7 @@ def _headless_keys(text: str) -> list[Secret]:
     return found
 
 
-# ---------------------------------------------------------------- names that say it is one
+# ---------------------------------------------------------------- values after a telling name
 
 _VALUE = re.compile(r"[:=]>?[ \t]{0,4}[rbuf]?(?P<quote>[\"'`]?)(?P<secret>[^\s\"'`,;(){}<>\[\]]{8,400})(?P=quote)")
 _TELLING = re.compile(
@@ -231,11 +231,11 @@ def _named(text: str) -> list[Secret]:
     while match := _VALUE.search(text, at):
         name = _TELLING.search(text[max(0, match.start() - 40) : match.start()])
         if name is None:
-            at = match.start() + 1  # `file:NAME=value`: what looks like a value may hold a name and its own
+            at = match.start() + 1  # in `file:NAME=value` the first apparent value contains a name and a value
             continue
         at = match.end()
         value, quoted = match.group("secret"), bool(match.group("quote"))
-        # An environment file's NAME=value.
+        # NAME=value, as in an environment file.
         loud = name["name"].isupper() and not name["gap"] and text[match.start() + 1 : match.start() + 2] not in " \t"
         if _looks_random(value, quoted=quoted, loud=loud):
             found.append(Secret("secret", *match.span("secret")))
@@ -243,12 +243,12 @@ def _named(text: str) -> list[Secret]:
 
 
 def _looks_random(value: str, *, quoted: bool, loud: bool) -> bool:
-    """Whether a value beside a telling name is a secret, not code, a word or a placeholder."""
+    """Whether a value after a telling name is a secret instead of code, a word or a placeholder."""
     if _placeholder(value):
         return False
     kinds = sum(bool(re.search(kind, value)) for kind in (r"[a-z]", r"[A-Z]", r"[0-9]", r"[^A-Za-z0-9]"))
     if loud and (quoted or re.fullmatch(r"[A-Za-z0-9+/=_.~!@#$%^&*-]+", value)):
-        # In an environment file anything long or mixed is meant to be one.
+        # In an environment file every long or mixed value is probably a secret.
         return (len(value) >= 12 and kinds >= 2 and _entropy(value) >= 3) or (len(value) >= 8 and kinds >= 3)
     if not quoted and not re.fullmatch(r"[A-Za-z0-9+/=_-]{20,}", value):
         return False
@@ -259,7 +259,7 @@ def _looks_random(value: str, *, quoted: bool, loud: bool) -> bool:
 
 
 _NAME_LIKE = re.compile(r"[A-Za-z_]+[0-9]{0,2}[A-Za-z_]*(?:[._/:-][A-Za-z_]*[0-9]{0,2}[A-Za-z_]*)*")
-"""words, perhaps with a number in them, joined as names of settings are"""
+"""Words, possibly with a number, joined as in the name of a setting."""
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -268,6 +268,6 @@ def _placeholder(value: str) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """bits a character"""
+    """Return the entropy in bits per character."""
     counts = Counter(text)
     return -sum(count / len(text) * math.log2(count / len(text)) for count in counts.values())

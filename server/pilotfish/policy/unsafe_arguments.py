@@ -1,8 +1,8 @@
-"""Commands whose arguments people vary, and the arguments that a rule for them covers.
+"""The arguments that a rule for a command prefix, such as `npm test *`, covers.
 
-"Always allow" offers a rule that starts with a known prefix (`npm test *`). A rule of that form, offered or written by
-hand, covers flags of a short list and, where operands are files to look at, files of the workspace: one target, nothing
-that makes the program run, read or write something else.
+"Always allow" suggests a rule for a known prefix. Such a rule, suggested or written by hand, covers a short list of
+flags. For programs whose operands are files it also covers files of the workspace. It never covers another target or an
+argument that makes the program run, read or write something else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PREFIXES: tuple[tuple[str, ...], ...] = tuple(
         "vitest", "npx vitest", "git add", "git commit -m",
     )
 )  # fmt: skip
-"""What they do is in their name; the rule for them is a prefix. For all others it is the exact command."""
+"""Commands for which a prefix rule is suggested. For all others the suggested rule is the exact command."""
 
 _HARMLESS = {
     "npm": "--silent -s --if-present",
@@ -57,23 +57,26 @@ _HARMLESS = {
     "vitest": "--run run -t= --bail= --silent --coverage",
     "git": "-A -u --all -v -p",
 }  # fmt: skip
-"""The flags of each program that a rule for a prefix covers; `=` after one: it takes a value, in the same word or the
-next. What is not here makes the rule not fit, and is asked about."""
+"""The flags of each program that a prefix rule covers. A flag with `=` takes a value in the same word or the next one.
+Policy asks about all other flags."""
 _FILES = frozenset({
     "pytest", "ruff", "mypy", "pyright", "eslint", "tsc", "prettier", "gofmt", "go", "rspec", "jest", "vitest", "mix",
     "bun", "git",
 })  # fmt: skip
-"""programs whose further operands are files to look at; of the others they are more targets"""
+"""Programs whose further operands are files. For all other programs they are further targets."""
 _OPERAND = re.compile(r"(?![-/~])(?!.*(?:^|/)\.\.(?:/|$))[A-Za-z0-9_./:@\[\], -]+")
-"""a file of the workspace, or a test in one"""
+"""A file of the workspace, or a test in one."""
 
 
 def breaks_out(words: Sequence[str], prefix: int) -> bool:
-    """Whether what follows the first `prefix` words could make another command of it: all that is not known to be
-    harmless. Of a program that is not known, a rule covers only operands that are files of the workspace."""
+    """Whether the words after the first `prefix` ones may change what the command does.
+
+    Every flag that is not listed as harmless may. For a program that is not listed, a rule covers only operands that
+    are files of the workspace.
+    """
     name = next((name for name in reversed(_programs(words[:prefix])) if name in _HARMLESS), "")
     known = _HARMLESS.get(name, "").split()
-    takes_message = words[:prefix] == ("git", "commit", "-m") or list(words[:prefix]) == ["git", "commit", "-m"]
+    takes_message = list(words[:prefix]) == ["git", "commit", "-m"]
     rest = list(words[prefix:])
     if takes_message:
         return len(rest) != 1 or rest[0].startswith("-")
@@ -116,7 +119,7 @@ _RUNNER_FLAGS = frozenset(
 
 
 def harmless_flag(words: Sequence[str]) -> str:
-    """A flag that a rule for these words covers, as an example; empty when there is none."""
+    """Return a flag that a rule for these words covers, as an example. Empty if there is none."""
     name = next((name for name in reversed(_programs(words)) if name in _HARMLESS), "")
     plain = [flag for flag in _HARMLESS.get(name, "").split() if not flag.endswith("=")]
     return plain[0] if plain and list(words) != ["git", "commit", "-m"] else ""
@@ -127,7 +130,7 @@ def _programs(words: Sequence[str]) -> list[str]:
 
 
 def is_final(words: Sequence[str]) -> bool:
-    """Deletes, pushes and publishing: asked each time, "always" is not offered."""
+    """Whether a command deletes, pushes or publishes: then "always allow" is not offered."""
     name, rest = words[0].rsplit("/", 1)[-1], set(words[1:])
     if name in {"rm", "rmdir", "unlink", "shred", "trash", "srm", "dropdb"}:
         return True
@@ -161,5 +164,5 @@ def is_final(words: Sequence[str]) -> bool:
 
 
 def is_open(words: Sequence[str]) -> bool:
-    """Commands that do what their input says, whatever their own words are: no rule could tell what it allows."""
+    """Whether the effect of a command depends on its input: then no rule could say what it allows."""
     return words[0] in {"xargs", "parallel", "eval", "source", "."}

@@ -1,4 +1,4 @@
-"""How a file is mentioned in a prompt: `@path`, `@path#12`, `@path#12-20`, and `@"a path with spaces"#12`."""
+"""The syntax of file mentions in a prompt: `@path`, `@path#12`, `@path#12-20`, and `@"a path with spaces"#12`."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 _MENTION = re.compile(r'(?<![\w@])@(?:"([^"\n]+)"|([\w./~\-][\w./\-]*))(?:#L?(\d+)(?:-L?(\d+))?)?')
 _PLAIN = re.compile(r"[\w./~\-][\w./\-]*\Z")
-_SENTENCE = ".,:;!?)"  # what may stand behind a name and belongs to the sentence
+_SENTENCE = ".,:;!?)"  # punctuation after a name that belongs to the sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name that stood behind an `@`, and the lines of it that are meant, counting from 1."""
+    """The name after an `@`, and the range of lines. Lines count from 1."""
 
     name: str
     lines: tuple[int, int] | None = None
 
 
 def mentions(text: str) -> Iterator[Mention]:
-    """Every word of a prompt that could name a file; whether it does, only the workspace knows."""
+    """Return every mention in a prompt. Whether a file with that name exists is not checked here."""
     for match in _MENTION.finditer(text):
         quoted, plain, first, last = match.groups()
         name = quoted or plain.rstrip(_SENTENCE)
@@ -29,6 +29,6 @@ def mentions(text: str) -> Iterator[Mention]:
 
 
 def written(name: str) -> str:
-    """The name as it stands behind an `@`, so that `mentions` reads it."""
+    """Return the name as it is written after an `@`, quoted if `mentions` needs it."""
     plain = _PLAIN.match(name) and not name.endswith(tuple(_SENTENCE))
     return name if plain or '"' in name else f'"{name}"'

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.history import parse, show
 
-from pilotfish.conversation.history.call_ids import MAX_ID_LENGTH, fresh_id, with_plain_ids
+from pilotfish.conversation.calls import MAX_ID_LENGTH, fresh_id
+from pilotfish.conversation.history.call_ids import with_plain_ids
 
 
 def test_a_fresh_id_is_like_the_wanted_one_and_nobody_else_s() -> None:

@@ -145,7 +145,7 @@ def test_git_settings_are_looked_for_where_git_would_run(root: Path) -> None:
     ):
         found = bash(command, root, directory)
         assert found.git_programs == ("filter.x.clean",), command
-        assert judge(found, "ask").reason == ("this repository's own git settings run programs (filter.x.clean)")
+        assert judge(found, "ask").reason == ("the git settings of this repository run programs (filter.x.clean)")
 
 
 @pytest.mark.parametrize("entry", ["{root}/.venv/bin", ".venv/bin", "./.venv/bin", ".venv/bin/"])
@@ -159,7 +159,7 @@ def test_a_program_of_the_workspace_is_not_the_systems(entry: str, root: Path, m
     (folder / "git").chmod(0o755)
     found = bash("git status | head", root)
     assert found.own_programs == ("git",)
-    assert judge(found, "ask").reason == "git leads to a program of this workspace"
+    assert judge(found, "ask").reason == "git is a program in this workspace, not the one of the system"
     assert judge(found, "ask", [Rule(decision="allow", tool="bash", pattern="git status *")]).decision == "allow"
     (folder / "git").unlink()
     (folder / "git").symlink_to("/bin/sh")

@@ -33,9 +33,7 @@ TEXT = Preview(kind="text", text="words")
 
 def test_a_title_is_one_line_that_can_be_read():
     assert title(question("Edit a.py", TEXT)) == "Edit a.py? It changes files."
-    assert title(question("Run rm x", TEXT, "rm is not known to only read")) == (
-        "Run rm x? rm is not known to only read."
-    )
+    assert title(question("Run rm x", TEXT, "rm may change files")) == ("Run rm x? rm may change files.")
     long = title(question("Run " + "x" * 500, TEXT))
     assert len(long) == TITLE_CHARS
     assert long.endswith("…")

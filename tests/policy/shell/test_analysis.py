@@ -43,15 +43,15 @@ def test_reading_a_tree_says_which_files_it_would_meet() -> None:
 def test_a_line_is_explained_part_by_part() -> None:
     assert explain(study("git status && npm test > out")) == (
         "git status: only reads",
-        "npm test: writes out; npm is not known to only read",
+        "npm test: writes to out; npm may change files or run other programs",
     )
     assert explain(study("sudo bash -c 'rm -rf x; ls'")) == (
-        "sudo bash -c 'rm -rf x; ls': sudo is not known to only read",
+        "sudo bash -c 'rm -rf x; ls': sudo may change files or run other programs",
         "runs bash -c 'rm -rf x; ls'",
         "runs rm -rf x",
         "runs ls",
     )
-    assert explain(study("for f in *; do rm $f; done > log")) == ("rm $f", "writes log")
+    assert explain(study("for f in *; do rm $f; done > log")) == ("rm $f", "writes to log")
     assert explain(study("find . -name '*.py' -exec rm {} \\;")) == ("find . -name *.py -exec rm {} ;", "rm {}")
 
 

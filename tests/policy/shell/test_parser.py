@@ -82,20 +82,20 @@ def test_a_loop_over_plain_words_is_unrolled() -> None:
 
 
 def test_a_loop_cannot_set_a_variable_that_programs_read() -> None:
-    refuse("for PATH in x; do ls; done", "it loops over a variable called PATH")
-    refuse("for http_proxy in x; do ls; done", "it loops over a variable called http_proxy")
+    refuse("for PATH in x; do ls; done", "its loop sets the variable PATH")
+    refuse("for http_proxy in x; do ls; done", "its loop sets the variable http_proxy")
 
 
 def test_reasons_are_for_people() -> None:
-    refuse("echo $(id)", "the shell would put a variable or the output of a command here")
+    refuse("echo $(id)", "the shell would insert a variable or the output of a command")
     refuse("cat *.py", "the shell would replace * with file names")
-    refuse("ls &", "it would leave something running in the background")
-    refuse("A=b ls", "it sets a variable for the command")
+    refuse("ls &", "it would leave a process running in the background")
+    refuse("A=b ls", "it sets an environment variable")
     refuse("echo 'a", "a quote is not closed")
-    refuse("ls &&", "it is not complete")
-    refuse("if true; then ls; fi", "it uses the shell's if")
-    refuse("echo a\u202eb", "it has a character that needs a look: \\u{202e}")
-    refuse("echo 'a\u200bb'", "it has characters that cannot be seen")
+    refuse("ls &&", "it is incomplete")
+    refuse("if true; then ls; fi", "it uses the shell keyword if")
+    refuse("echo a\u202eb", "it contains an unusual character: \\u{202e}")
+    refuse("echo 'a\u200bb'", "it contains invisible characters")
     refuse("", "it is empty")
     refuse("a" * (MAX_LENGTH + 1), "it is too long to check")
 

@@ -10,7 +10,7 @@ from pilotfish.policy.shell.syntax_tree import MAX_TEXT, Tree, read
 
 def test_commands_and_what_is_written_are_found_wherever_they_stand() -> None:
     assert read('for x in $(git log); do echo "é $(date)" > out; done; A=1 rm -rf b <<E\nE') == Tree(
-        (("git", "log"), ("echo", '"é $(date)"'), ("date",), ("rm", "-rf", "b")), ("out",)
+        (("git", "log"), ("echo", '"é $(date)"'), ("date",), ("rm", "-rf", "b")), ("out",), whole=True
     )
 
 

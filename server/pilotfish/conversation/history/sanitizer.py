@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pilotfish.conversation.history.call_ids import fresh_id
+from pilotfish.conversation.calls import fresh_id
 from pilotfish.conversation.history.validation import (
     NO_OUTPUT,
     SENDABLE_NAME,

@@ -1,8 +1,9 @@
-"""A command line as policy sees it: its parts, what each reads and writes, and what must never run.
+"""Analyses a command line for policy: its commands, the paths they read and write, and whether it is destructive.
 
-Two readings, for two purposes. The strict one (`shell.parse` and the table) shows that a line only reads, as far as a
-reading can. The wide one finds every command that may run, wrapped or nested, for rules that refuse, for explaining,
-and for what is worth a try in the read-only sandbox; it proves nothing.
+There are two analyses. The strict one (`parser.parse` and `read_only_commands.py`) shows that a line only reads, as far
+as its text can show it. The wide one (`nested_commands.py`) finds every command that may run, including wrapped and
+nested ones. It is used for deny and ask rules, for explanations and to decide what may run in the read-only sandbox
+without a question. It proves nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ MAX_SHOWN = 30  # lines of an explanation
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A path in a command, as it was written, seen from the directory the command starts in."""
+    """A path in a command as it was written, relative to the directory in which the line starts."""
 
     path: str
     access: Literal["read", "write"]
     recursive: bool = False
-    """the contents of everything below it are read"""
+    """The content of all files below it is read."""
     hidden: bool = True
-    """when recursive: hidden files too"""
+    """If recursive: hidden files are read too."""
     only: tuple[str, ...] = ()
-    """when recursive: only files of these names"""
+    """If recursive: only files whose names match one of these globs are read. Empty means all files."""
     follows: bool = False
-    """when recursive: links below are followed"""
+    """If recursive: links below it are followed."""
 
     def meets(self, name: str) -> bool:
-        """Whether reading everything below would read a file of this name."""
+        """Whether a recursive read includes a file with this name."""
         if name.startswith(".") and not self.hidden:
             return False
         return not self.only or any(fnmatch.fnmatch(name, pattern) for pattern in self.only)
@@ -48,42 +49,42 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One simple command of a line that was wholly understood."""
+    """One simple command of a line that the strict parser accepted."""
 
     words: tuple[str, ...]
     doubt: str | None
-    """why it is not shown to only read; None: it only reads"""
+    """Why the command may do more than read. None if it only reads."""
     touched: tuple[Touched, ...] = ()
-    """the paths it names"""
+    """The paths that the command names."""
     writes: tuple[Touched, ...] = ()
-    """the files its output goes to"""
+    """The files to which its output is redirected."""
     fed: bool = False
-    """something is piped into it: what it does may depend on that, not on its words"""
+    """It has piped or redirected input, and its effect may depend on that input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is known of a command line before it runs."""
+    """The result of both analyses of a command line."""
 
     text: str
     parts: tuple[Part, ...]
-    """empty when the line is outside the strict grammar"""
+    """Empty if the line is outside the strict grammar."""
     unreadable: str | None
     found: tuple[tuple[str, ...], ...]
-    """every command that may run, wrapped ones too, named without their directory: the wide reading"""
+    """Every command that may run, including wrapped ones, by the wide analysis. Names have no directory."""
     shown: tuple[tuple[str, ...], ...]
     touched: tuple[Touched, ...]
-    """every path it names, by the strict reading or else the wide one"""
+    """Every path that the line names, by the strict analysis or else the wide one."""
     destroys: str | None
-    """why it is refused in every mode"""
+    """Why the line is denied in every mode. None if it is not destructive."""
     cut: bool = False
-    """it is longer than was looked at: what else it runs is not known"""
+    """The line was too long to analyse completely, so it may run other commands too."""
     worth_a_try: bool = False
-    """every program in it is one that looks at things: it may run where nothing can be changed"""
+    """Every program in the line is usually run to read, so it may run in the read-only sandbox without a question."""
 
     @property
     def is_plain(self) -> bool:
-        """one of the few fixed commands that need no sandbox"""
+        """Whether it is one of the few fixed commands that need no sandbox."""
         return self.only_reads and len(self.parts) == 1 and plain.is_plain(self.text, self.parts[0].touched)
 
     @property
@@ -92,17 +93,17 @@ class Study:
 
     @property
     def doubt(self) -> str:
-        """why it is not shown to only read"""
+        """Why the line may do more than read. Empty if it only reads."""
         if self.unreadable is not None:
             return self.unreadable
         doubts = [part.doubt for part in self.parts if part.doubt is not None]
-        written = [f"it writes {touch.path}" for part in self.parts for touch in part.writes]
+        written = [f"it writes to {touch.path}" for part in self.parts for touch in part.writes]
         return one_line((*doubts, *written, "")[0])
 
 
 @lru_cache(maxsize=256)
 def study(command: str) -> Study:
-    """Read a command line both ways. Never raises."""
+    """Analyse a command line with both analyses. Never raises."""
     line = parser.parse(command)
     if isinstance(line, parser.Unreadable):
         wide = nested_commands.search(command)
@@ -127,10 +128,10 @@ def study(command: str) -> Study:
 
 
 def explain(seen: Study) -> tuple[str, ...]:
-    """What would run, one line for each command, fit to be shown."""
+    """Return what would run as display-safe text, one line for each command."""
     if not seen.parts:
         lines = [" ".join(words) for words in seen.shown]
-        lines += [f"writes {touch.path}" for touch in seen.touched if touch.access == "write"]
+        lines += [f"writes to {touch.path}" for touch in seen.touched if touch.access == "write"]
     else:
         lines = [_explained(part) for part in seen.parts]
         outer = {(part.words[0].rsplit("/", 1)[-1], *part.words[1:]) for part in seen.parts}
@@ -141,7 +142,7 @@ def explain(seen: Study) -> tuple[str, ...]:
 
 
 def addresses(text: str) -> tuple[str, ...]:
-    """The web addresses a command line names."""
+    """Return the URLs in a command line."""
     return tuple(dict.fromkeys(re.findall(r"(?:https?|ftp|wss?)://[^\s'\"<>|;&()`]+", text, re.IGNORECASE)))
 
 
@@ -155,14 +156,16 @@ _MENTIONS = re.compile(
 
 
 def mention(seen: Study) -> str | None:
-    """A well-known secret that a line names in a place where paths cannot be told: inside a program's text."""
+    """Return a well-known secret path that a line mentions inside other text, such as a script argument."""
     found = None if seen.only_reads else _MENTIONS.search(seen.text)
     return found.group() if found else None
 
 
 def git_folders(seen: Study) -> tuple[str, ...]:
-    """The directories, seen from where the line starts, in which git would run. Of a line that was not read strictly:
-    where it starts, and every directory it names to go to."""
+    """Return the directories in which git would run, relative to the start directory of the line.
+
+    If the strict parser rejected the line, these are the start directory and every directory that the line enters.
+    """
     folders: dict[str, None] = {}
     if not seen.parts:
         if any(words[0] == "git" for words in seen.found):
@@ -183,7 +186,7 @@ def git_folders(seen: Study) -> tuple[str, ...]:
 
 
 def start_folder(seen: Study) -> str:
-    """Where `cd DIR && …` leads, seen from where the line starts."""
+    """Return DIR of a line `cd DIR && …`. Empty if the line does not change the directory."""
     return _directory([part.words for part in seen.parts])[0]
 
 
@@ -192,13 +195,13 @@ def seen_from(folder: str, path: str) -> str:
 
 
 def quoted(words: tuple[str, ...]) -> str:
-    """Words as a command line that means exactly them."""
+    """Return the words as a command line, quoted for the shell."""
     plain = re.compile(r"[A-Za-z0-9_./,:@%+=^-]+")
     return " ".join(word if plain.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'" for word in words)
 
 
 def _explained(part: Part) -> str:
-    notes = [f"writes {touch.path}" for touch in part.writes]
+    notes = [f"writes to {touch.path}" for touch in part.writes]
     if part.doubt is not None or not notes:
         notes.append(part.doubt or "only reads")
     return f"{quoted(part.words)}: {'; '.join(notes)}"
@@ -211,7 +214,7 @@ def _parts(line: parser.CommandLine) -> tuple[Part, ...]:
 
 def _part(command: parser.Simple, here: str, *, lost: bool) -> Part:
     verdict = read_only(command.words)
-    doubt = "it changes directory in a way that cannot be followed" if lost else None
+    doubt = "it changes the directory in a way that cannot be checked" if lost else None
     touched: list[Touched] = []
     writes: list[Touched] = []
     match verdict:
@@ -235,7 +238,7 @@ def _part(command: parser.Simple, here: str, *, lost: bool) -> Part:
 
 
 def _directory(commands: list[tuple[str, ...]], line: parser.CommandLine | None = None) -> tuple[str, bool]:
-    """Where `cd DIR && …` leads, and whether there is a cd that is not of this simple form."""
+    """Return DIR of a line `cd DIR && …`, and whether the line has a cd that does not have this form."""
     moves = [at for at, words in enumerate(commands) if words[0] == "cd"]
     if not moves:
         return "", False

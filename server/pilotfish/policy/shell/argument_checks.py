@@ -1,4 +1,4 @@
-"""What the commands of the table read, told from their arguments, and what in them raises a doubt."""
+"""Checks of command arguments: each returns the paths that a command reads, or why it may do more than read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pilotfish.policy.shell.arguments import Doubt, ParsedArguments, Read, spec
 
 
 def files(args: ParsedArguments) -> Read | Doubt:
-    """every operand is a file that is read"""
+    """Every operand is a file that is read."""
     return Read((*args.paths, *args.files))
 
 
 def names(args: ParsedArguments) -> Read | Doubt:
-    """likewise; none means here"""
+    """Every operand is a path that is read; without operands the current directory is read."""
     return Read((*args.paths, *(args.operands or (".",))))
 
 
@@ -24,15 +24,15 @@ def texts(args: ParsedArguments) -> Read | Doubt:
 
 
 def none(args: ParsedArguments) -> Read | Doubt:
-    return Doubt("it has operands that would change something") if args.operands else Read(args.paths)
+    return Doubt("its arguments may change something") if args.operands else Read(args.paths)
 
 
 def one_file(args: ParsedArguments) -> Read | Doubt:
-    return Doubt("its last operand would be written") if len(args.operands) > 1 else files(args)
+    return Doubt("it would write to its last argument") if len(args.operands) > 1 else files(args)
 
 
 def search(args: ParsedArguments) -> Read | Doubt:
-    """grep: a pattern, then files. A pattern may be `-`."""
+    """For grep: the first operand is a pattern, the others are files. A pattern may be `-`."""
     operands = args.operands if args.has("-e", "-f", "--regexp", "--file") else args.operands[1:]
     files = tuple(word for word in operands if word != "-")
     if not args.has("-r", "-R", "--recursive", "--dereference-recursive"):
@@ -46,7 +46,7 @@ _PLAIN_GLOB = re.compile(r"\*?[A-Za-z0-9_-]*\.?[A-Za-z0-9_-]+")
 
 
 def _plain_globs(globs: tuple[str, ...]) -> tuple[str, ...]:
-    """The globs that narrow a search, if every program reads them alike: no braces, sets, escapes or exceptions."""
+    """Return the globs if every program interprets them in the same way: no braces, sets, escapes or negation."""
     return globs if all(_PLAIN_GLOB.fullmatch(glob) for glob in globs) else ()
 
 
@@ -54,7 +54,7 @@ _SOURCES = frozenset({
     "py", "python", "js", "ts", "rust", "go", "java", "c", "cpp", "cs", "ruby", "php", "swift", "kotlin", "md",
     "markdown", "html", "css", "sql", "lua",
 })  # fmt: skip
-"""file types of ripgrep that hold no secrets by their names"""
+"""File types of ripgrep whose files do not hold secrets, judged by their names."""
 
 
 def ripgrep(args: ParsedArguments) -> Read | Doubt:
@@ -122,28 +122,28 @@ def test(rest: Sequence[str]) -> Read | Doubt:
         case [_, op, _] if op in {"=", "!="}:
             return Read()
         case _:
-            return Doubt("this test is not known to only read")
+            return Doubt("this form of test cannot be checked")
 
 
 def bracket(rest: Sequence[str]) -> Read | Doubt:
-    return test(rest[:-1]) if rest and rest[-1] == "]" else Doubt("[ without ]")
+    return test(rest[:-1]) if rest and rest[-1] == "]" else Doubt("the closing ] is missing")
 
 
 def ps(rest: Sequence[str]) -> Read | Doubt:
     known = {"aux", "ax", "axu", "-e", "-f", "-ef", "-A", "-aux", "-eF", "auxf", "axf"}
-    return Read() if all(word in known for word in rest) else Doubt("these options of ps are not known")
+    return Read() if all(word in known for word in rest) else Doubt("these options of ps cannot be checked")
 
 
 def sleep(rest: Sequence[str]) -> Read | Doubt:
     if len(rest) == 1 and re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?s?", rest[0]) and float(rest[0].rstrip("s")) <= 60:
         return Read()
-    return Doubt("sleep would wait for long")
+    return Doubt("it would wait for a long time")
 
 
 def cd(rest: Sequence[str]) -> Read | Doubt:
     if len(rest) == 1 and not rest[0].startswith("-") and rest[0] and ".." not in rest[0].split("/"):
         return Read((rest[0],))
-    return Doubt("where cd leads cannot be told")
+    return Doubt("the target directory of cd cannot be determined")
 
 
 _FIND_TESTS = spec(
@@ -171,14 +171,14 @@ def find(rest: Sequence[str]) -> Read | Doubt:
             continue
         kind = _FIND_TESTS.get(word)
         if kind is None:
-            return Doubt(f"find {word} is not known to only read")
+            return Doubt(f"find {word} may write files or run other programs")
         if kind:
             if at >= len(rest):
-                return Doubt(f"find {word} lacks its value")
+                return Doubt(f"find {word} needs a value")
             value = rest[at]
             at += 1
             if kind == "#" and not re.fullmatch(r"[+-]?[0-9]+", value):
-                return Doubt(f"find {word} has an unusual value")
+                return Doubt(f"the value of find {word} cannot be checked")
             if kind == "@":
                 extra.append(value)
     return Read((*roots, *extra))
@@ -200,7 +200,7 @@ _JQ = re.compile(r"\b(?:env|import|include|modulemeta|get_search_list|input_file
 
 def jq(args: ParsedArguments) -> Read | Doubt:
     if not args.operands or _JQ.search(args.operands[0]):
-        return Doubt("this jq program is not known to only read its input")
+        return Doubt("this jq program may read other files or the environment")
     return Read(args.operands[1:])
 
 
@@ -210,11 +210,11 @@ def sed(args: ParsedArguments) -> Read | Doubt:
         scripts, files = files[:1], files[1:]
     if scripts and all(sed_script_prints(script) for script in scripts):
         return Read(files)
-    return Doubt("this sed script is not known to only print")
+    return Doubt("this sed script may write files or run commands")
 
 
 def sed_script_prints(script: str) -> bool:
-    """Whether a sed script only selects, replaces and prints: addresses with p, d, P, =, q and s without e or w."""
+    """Whether a sed script only selects, replaces and prints: addresses with p, d, P, =, q, and s without e or w."""
     return len(script) <= 500 and _sed_script().fullmatch(script) is not None
 
 

@@ -1,7 +1,7 @@
-"""How the words of a command are told apart: flags, values, operands, as getopt does it.
+"""Splits the arguments of a command into flags, values and operands, as getopt does.
 
-In the notation of a flag, nothing after it means it takes no value, `$` a text, `@` a path that is read, `#` a
-number, `?` a text that only counts after `=`.
+The last character of a flag says what value it takes: `$` is text, `@` a path that is read, `#` a number, `?` optional
+text after `=`. Any other character means that the flag takes no value.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A command that only reads: the paths it reads."""
+    """The command only reads, and these are the paths it reads."""
 
     paths: tuple[str, ...] = ()
     recursive: bool = False
-    """reads the contents of everything below them"""
+    """It reads the content of all files below these paths."""
     hidden: bool = True
-    """when recursive: hidden files too"""
+    """If recursive: it also reads hidden files."""
     only: tuple[str, ...] = ()
-    """when recursive: only files whose names match one of these globs"""
+    """If recursive: it reads only files whose names match one of these globs. Empty means all files."""
     follows: bool = False
-    """when recursive: links below are followed"""
+    """If recursive: it follows links below these paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Not shown to only read, and why."""
+    """The command may do more than read, for this reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedArguments:
-    """The arguments of a command, told apart."""
+    """The arguments of a command, split into flags and operands."""
 
     flags: tuple[tuple[str, str], ...]
     operands: tuple[str, ...]
     paths: tuple[str, ...] = ()
-    """values of flags that are paths"""
+    """The flag values that are paths."""
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.flags)
@@ -50,7 +50,7 @@ class ParsedArguments:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """the operands that are not the standard input"""
+        """The operands other than `-`, the standard input."""
         return tuple(word for word in self.operands if word != "-")
 
 
@@ -59,14 +59,14 @@ Judge = Callable[[ParsedArguments], Read | Doubt]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What the table knows of a command."""
+    """A command of the table: its flags, and the check of its arguments."""
 
     flags: dict[str, str]
     judge: Judge
     digits: bool = False
-    """`-20` is a number, as in `head -20`"""
+    """`-20` is a number, as in `head -20`."""
     ordered: bool = False
-    """its flags must come first: where the program stops looking for flags, a late one is a file it writes"""
+    """Flags must come first, because the program may treat a later one as a file that it writes."""
 
 
 def spec(flags: str, judge: Judge, *, digits: bool = False, ordered: bool = False) -> Spec:
@@ -79,7 +79,7 @@ def _bare(flag: str) -> str:
 
 
 def check(name: str, known: Spec, rest: Sequence[str]) -> Read | Doubt:
-    """Whether a command of the table, with these arguments, only reads."""
+    """Return what a command of the table reads with these arguments, or why it may do more."""
     args = sort(name, known, rest)
     return args if isinstance(args, Doubt) else known.judge(args)
 
@@ -88,7 +88,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+[bkKMGT]?B?")
 
 
 def sort(name: str, known: Spec, rest: Sequence[str]) -> ParsedArguments | Doubt:
-    """Tell flags from operands. A flag counts only as it stands in the table, whole."""
+    """Split arguments into flags and operands. Only flags that are listed in full are accepted."""
     reader = _Reader(name, known, list(rest))
     return reader.doubt or ParsedArguments(tuple(reader.flags), tuple(reader.operands), tuple(reader.paths))
 
@@ -108,7 +108,7 @@ class _Reader:
             if not word.startswith("-") or word == "-":
                 self.operands.append(word)
             elif known.ordered and self.operands:
-                self.doubt = Doubt(f"{name} may take {word} for a file")
+                self.doubt = Doubt(f"{name} may treat {word} as a file name")
             elif known.digits and word[1:].isdigit():
                 self.flags.append(("-#", word[1:]))
             elif word.startswith("--"):
@@ -122,20 +122,20 @@ class _Reader:
         flag, equals, value = word.partition("=")
         kind = self._known.flags.get(flag)
         if kind is None or (kind == "" and equals):
-            self.doubt = Doubt(f"{self._name} {flag} is not known to only read")
+            self.doubt = Doubt(f"{self._name} {flag} may write files or run other programs")
         elif equals or kind in {"", "?"}:
             self._take(flag, kind, value)
         else:
             self._take_next(flag, kind)
 
     def _cluster(self, word: str) -> None:
-        """One-letter flags; the first that takes a value takes the rest of the word, or the next word."""
+        """Read the one-letter flags of a word. The first that takes a value takes the rest of the word or the next."""
         letters = word[1:]
         while letters and self.doubt is None:
             flag, letters = "-" + letters[0], letters[1:]
             kind = self._known.flags.get(flag)
             if kind is None:
-                self.doubt = Doubt(f"{self._name} {flag} is not known to only read")
+                self.doubt = Doubt(f"{self._name} {flag} may write files or run other programs")
             elif kind in {"", "?"}:
                 self._take(flag, kind, "")
             elif letters:
@@ -145,15 +145,15 @@ class _Reader:
                 self._take_next(flag, kind)
 
     def _take_next(self, flag: str, kind: str) -> None:
-        # A value that looks like a flag may be one: whether it is depends on the program's own reading.
+        # A value that looks like a flag may be a flag: that depends on the program.
         if not self._rest or (kind != "#" and self._rest[0].startswith("-")):
-            self.doubt = Doubt(f"{self._name} {flag} lacks its value")
+            self.doubt = Doubt(f"{self._name} {flag} needs a value")
         else:
             self._take(flag, kind, self._rest.pop(0))
 
     def _take(self, flag: str, kind: str, value: str) -> None:
         if kind == "#" and not _NUMBER.fullmatch(value):
-            self.doubt = Doubt(f"{self._name} {flag} has an unusual value")
+            self.doubt = Doubt(f"the value of {self._name} {flag} cannot be checked")
         if kind == "@":
             self.paths.append(value)
         self.flags.append((flag, value))

@@ -1,7 +1,7 @@
-"""The git commands that only read, each with the flags that keep it so.
+"""The git commands that only read, and the flags with which they still only read.
 
-What a repository's own settings would make git run is not told here: see `workspace/process/sandbox.py`, which
-overrides them, and `engine/git_guard.py`, which looks for the rest.
+Programs that a repository's own settings make git run are not checked here. `workspace/process/sandbox.py` overrides
+most of those settings, and `CallFacts.git_programs` lists the others.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _FORMATS = re.compile(r"oneline|short|medium|full|fuller|reference|email|raw|t?f
 
 
 def _paths(args: ParsedArguments) -> Read | Doubt:
-    """Operands of git may be revisions or paths; each is taken for a path, and `revision:path` for its path."""
+    """Operands of git may be revisions or paths. Each counts as a path; of `revision:path` only the path counts."""
     for value in args.values("--pretty", "--format"):
         if "%G" in value or "signature" in value:
             return Doubt("git would run a program to check signatures")
-    # A format may also be a name, and the repository's settings say what the name means.
+    # A format may also be a name that the settings of the repository define.
     if not all(_FORMATS.fullmatch(value) for value in args.values("--pretty") if value):
-        return Doubt("this format is defined by the repository")
+        return Doubt("this output format is defined by the settings of the repository")
     paths: list[str] = []
     for word in args.operands:
         revision, colon, path = word.partition(":")
         if not revision and colon:
-            return Doubt("this revision or path of git is unusual")
+            return Doubt("this git revision or path cannot be checked")
         paths.append(path if colon and path else revision)
     return Read((*args.paths, *paths))
 
@@ -54,9 +54,9 @@ def _nothing(args: ParsedArguments) -> Read | Doubt:
 
 
 def _names(args: ParsedArguments) -> Read | Doubt:
-    """branch and tag: without operands, or told to list"""
+    """For branch and tag: they only read without operands, or with `--list`."""
     if args.operands and not args.has("-l", "--list"):
-        return Doubt("git would make, move or delete a name")
+        return Doubt("git would create, move or delete a branch or tag")
     if any("signature" in value for value in args.values("--format")):
         return Doubt("git would run a program to check signatures")
     return Read()
@@ -65,11 +65,11 @@ def _names(args: ParsedArguments) -> Read | Doubt:
 def _remote(args: ParsedArguments) -> Read | Doubt:
     if not args.operands or (len(args.operands) == 2 and args.operands[0] == "get-url"):
         return Read()
-    return Doubt("git remote would change a remote or ask it")
+    return Doubt("git remote would change or contact a remote")
 
 
 def _only(**allowed: int) -> Judge:
-    """subcommands, each with how many operands it may have"""
+    """The allowed subcommands, each with its maximum number of operands."""
 
     def judge(args: ParsedArguments) -> Read | Doubt:
         most = allowed.get(args.operands[0]) if args.operands else None
@@ -84,7 +84,7 @@ def _config(args: ParsedArguments) -> Read | Doubt:
     keys = args.values("--get", "--get-all")
     if len(keys) == 1 and re.fullmatch(r"[A-Za-z][A-Za-z0-9.-]*\.[A-Za-z0-9.-]+", keys[0]) and not args.operands:
         return Read()
-    return Doubt("git config would change or list settings")
+    return Doubt("git config would change settings or list all of them")
 
 
 def _grep(args: ParsedArguments) -> Read | Doubt:
@@ -165,7 +165,7 @@ GIT: dict[str, Spec] = {
 
 
 def folder_of(rest: Sequence[str]) -> tuple[str, Sequence[str]] | Doubt:
-    """The directory `git -C` leads to, and the words from the git command on."""
+    """Return the directory of `git -C`, and the words from the git subcommand on."""
     at, directory = 0, ""
     while at < len(rest) and rest[at].startswith("-"):
         match rest[at]:
@@ -175,7 +175,7 @@ def folder_of(rest: Sequence[str]) -> tuple[str, Sequence[str]] | Doubt:
                 directory = rest[at + 1]
                 at += 2
             case flag:
-                return Doubt(f"git {flag.partition('=')[0]} can make git run or touch anything")
+                return Doubt(f"git {flag.partition('=')[0]} can make git run any program or access any file")
     return directory, rest[at:]
 
 
@@ -185,10 +185,10 @@ def git(rest: Sequence[str]) -> Read | Doubt:
         return where
     directory, words = where
     if not words:
-        return Doubt("git without a command")
+        return Doubt("the git command is missing")
     known = GIT.get(words[0])
     if known is None:
-        return Doubt(f"git {words[0]} is not known to only read")
+        return Doubt(f"git {words[0]} may change the repository")
     found = check(f"git {words[0]}", known, words[1:])
     if isinstance(found, Doubt):
         return found
@@ -198,7 +198,7 @@ def git(rest: Sequence[str]) -> Read | Doubt:
 
 
 def joined(directory: str, path: str) -> str:
-    """`path` as seen from `directory`."""
+    """Return `path`, which is relative to `directory`, as a path relative to the start directory."""
     return path if not directory or path.startswith(("/", "~")) else f"{directory.rstrip('/')}/{path}"
 
 

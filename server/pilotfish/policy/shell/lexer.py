@@ -1,7 +1,7 @@
-"""A command line cut into words and operators, as bash cuts it, for as long as bash expands nothing in it.
+"""Splits a command line into words and operators as bash does, if bash expands nothing in it.
 
-Quotes are removed; `$name` is kept apart for `for` to fill in. Anything else that bash would replace, and any
-character a person cannot see, is given up with the reason.
+Quotes are removed, and `$name` becomes a `Var` that a `for` loop fills in. Other expansions and invisible characters
+raise `GiveUpError` with the reason.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pilotfish.text.display_safe import one_line, shows
 
 
 class GiveUpError(Exception):
-    """Outside the grammar."""
+    """The command line is outside the grammar. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Var:
-    """`$name` of a `for`. Its values are plain words, so quotes around it make no difference."""
+    """`$name`, the variable of a `for` loop. Its values are plain words, so quotes around it make no difference."""
 
     name: str
 
@@ -27,17 +27,17 @@ class Var:
 class Word:
     parts: tuple[str | Var, ...]
     quoted: bool
-    """some part of it was quoted: it is no keyword and no file descriptor"""
+    """Part of the word was quoted, so it is neither a keyword nor a file descriptor."""
 
     @property
     def keyword(self) -> str | None:
-        """its text, if bash could take it for a keyword"""
+        """The text of the word, if bash could treat it as a keyword."""
         return self.parts[0] if len(self.parts) == 1 and not self.quoted and isinstance(self.parts[0], str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorToken:
-    """An operator, with the file descriptor before it."""
+    """An operator, and the file descriptor before it if there is one."""
 
     text: str
     fd: int | None = None
@@ -51,7 +51,7 @@ _MARKS = re.compile(r"&&|\|\||>>|>&|&>|[|;<>\n]")
 _VAR = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _DOUBLE = re.compile(r'[^"$`\\\n]+')
 NAMED = {
-    "$": "the shell would put a variable or the output of a command here",
+    "$": "the shell would insert a variable or the output of a command",
     "`": "the shell would run the command between the backquotes",
     "*": "the shell would replace * with file names",
     "?": "the shell would replace ? with file names",
@@ -59,18 +59,17 @@ NAMED = {
     "]": "the shell would replace [ ] with file names",
     "{": "the shell would expand { }",
     "}": "the shell would expand { }",
-    "(": "it has a group, a function or a subshell",
-    ")": "it has a group, a function or a subshell",
+    "(": "it contains a group, a function or a subshell",
+    ")": "it contains a group, a function or a subshell",
     "~": "the shell would replace ~ with a home directory",
-    "&": "it would leave something running in the background",
-    "#": "it has a comment",
-    "!": "it uses !",
-    "\\": "it has a backslash that joins lines",
+    "&": "it would leave a process running in the background",
+    "#": "it contains a comment",
+    "\\": "it contains a line continuation or an unusual escape",
 }
 
 
 def tokens(text: str) -> list[Token]:
-    """The words and operators of a line. Raises GiveUpError for what is outside the grammar."""
+    """Return the words and operators of a line. Raises `GiveUpError` if the line is outside the grammar."""
     found: list[Token] = []
     at, end = 0, len(text)
     while at < end:
@@ -82,7 +81,7 @@ def tokens(text: str) -> list[Token]:
             at = mark.end()
             continue
         word, at = _word(text, at)
-        # Digits that touch < or > are a file descriptor, not a word.
+        # Digits directly before < or > are a file descriptor, not a word.
         if at < end and text[at] in "<>" and word.keyword is not None and word.keyword.isdigit():
             touching = _MARKS.match(text, at)
             if touching is None or word.keyword not in {"0", "1", "2"}:
@@ -125,20 +124,20 @@ def _word(text: str, start: int) -> tuple[Word, int]:
             parts.append(char)
             at += 1
         elif at > start and char == "~" and (text[at - 1].isalnum() or text[at - 1] in "^_."):
-            parts.append(char)  # HEAD~1: a home directory is only meant at the start, or after : and =
+            parts.append(char)  # HEAD~1: `~` means a home directory only at the start of a word, or after : and =
             at += 1
         elif char == "!" or (at == start and char in "[]" and _alone(text, at)):
             parts.append(char)
             at += 1
         else:
-            raise GiveUpError(NAMED.get(char, f"it has a character that needs a look: {one_line(char)}"))
+            raise GiveUpError(NAMED.get(char, f"it contains an unusual character: {one_line(char)}"))
     if at == start:
         raise GiveUpError(NAMED["&"])
     return Word(_joined(parts), quoted), at
 
 
 def _alone(text: str, at: int) -> bool:
-    """Whether the character here is a word of its own: `[` and `]` of a test match no file names."""
+    """Whether the character at `at` is a whole word. `[` and `]` of a test are not globs."""
     return text[at + 1 : at + 2] in {"", " ", "\t", "\n", ";", "|", "&"}
 
 
@@ -161,7 +160,7 @@ def _double(text: str, at: int) -> tuple[list[str | Var], int]:
             parts.append(follow if follow in '$`"\\' else "\\" + _literal(follow))
             at += 2
         elif char == "$" and text[at + 1 : at + 2] in {'"', "|", " "}:
-            parts.append(char)  # a dollar that names nothing is a dollar
+            parts.append(char)  # a dollar sign without a name is literal
             at += 1
         elif char == "$" and (var := _VAR.match(text, at)):
             parts.append(Var(var.group(1) or var.group(2)))
@@ -172,11 +171,11 @@ def _double(text: str, at: int) -> tuple[list[str | Var], int]:
 
 
 def _literal(text: str) -> str:
-    """Quoted text, if a person can see all of it."""
+    """Return quoted text. Raises `GiveUpError` if it contains invisible characters."""
     if not text.isascii() or not text.isprintable():
         for char in text:
             if char not in "\n\t" and not shows(char):
-                raise GiveUpError("it has characters that cannot be seen")
+                raise GiveUpError("it contains invisible characters")
     return text
 
 

@@ -1,7 +1,7 @@
-"""The wide reading of a command line: every command that may run, also inside others.
+"""The wide analysis of a command line: finds every command that may run, including nested ones.
 
-For rules that refuse, for the destructive few, and for explaining. It errs on the side of finding too much, and its
-silence proves nothing: harmlessness is `shell.parse` and the table alone.
+It is used for deny and ask rules, for destructive commands and for explanations. It prefers to find too much, and it
+never proves that a command is harmless: only `parser.parse` and `read_only_commands.py` do.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pilotfish.policy.shell import syntax_tree
 MAX_FOUND = 300
 MAX_WORDS = 300  # of one command
 MAX_DEPTH = 6
-MAX_TEXT = 20_000  # characters; the rest is not looked at, and policy is told so
+MAX_TEXT = 20_000  # characters; the rest is ignored, and `NestedCommands.cut` is set
 
 Words = tuple[str, ...]
 Named = tuple[str, Literal["read", "write"]]
-"""a path a command names, and what it does with it"""
+"""A path that a command names, and how the command accesses it."""
 
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash"})
-# Each wrapper, with those of its options that take the next word as their value.
+# Each wrapper, with the options that take the next word as their value.
 _WRAPPERS: dict[str, str] = {
     "env": "-u --unset -C --chdir",
     "sudo": "-u -g -h -p -C -D -R -T -U -r -t --user --group --host --prompt --chdir --chroot",
@@ -73,7 +73,7 @@ _WRAPPERS: dict[str, str] = {
     "elif": "",
 }
 _OWN_OPERANDS = {"timeout": 1, "gtimeout": 1, "chroot": 1, "flock": 1, "ssh": 1, "taskset": 1, "chrt": 1}
-"""operands of the wrapper itself before the command"""
+"""The number of operands of the wrapper itself, before the command."""
 _GIT_VALUES = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _NAME = re.compile(r"[A-Za-z0-9:!\[.]")
@@ -81,23 +81,23 @@ _NAME = re.compile(r"[A-Za-z0-9:!\[.]")
 
 @dataclass(frozen=True, slots=True)
 class NestedCommands:
-    """What the wide reading found."""
+    """The result of the wide analysis."""
 
     found: tuple[Words, ...]
-    """every command that may run"""
+    """Every command that may run."""
     shown: tuple[Words, ...]
-    """those to show a person: what a grammar of bash sees, unwrapped"""
+    """The commands to show to the user: those that the bash grammar found, with their wrapped commands."""
     paths: tuple[Named, ...]
     cut: bool
-    """the text has more than was looked at"""
+    """Part of the text was not analysed."""
     whole: bool = False
-    """a grammar of bash read all of it: `shown` is every command in it"""
+    """The bash grammar parsed the whole text, so `shown` has every command in it."""
     located: bool = False
-    """a command is named by where it lies: `shown` has its bare name"""
+    """A command is named by a path; `shown` has its name without the directory."""
 
 
 def search(text: str) -> NestedCommands:
-    """Read a text in every way at hand: by a grammar of bash, and by splitting wherever a command could begin."""
+    """Search a text with the bash grammar, and by splitting it wherever a command could begin."""
     too_long, text = len(text) > MAX_TEXT, text[:MAX_TEXT]
     tree = syntax_tree.read(text)
     shown = _Finder()
@@ -119,7 +119,7 @@ def search(text: str) -> NestedCommands:
 
 
 def unwrap(commands: Iterable[Words]) -> tuple[Words, ...]:
-    """The commands, and those that run inside them."""
+    """Return the commands, and the commands that they run."""
     finder = _Finder()
     for words in commands:
         finder.command(words)
@@ -127,10 +127,10 @@ def unwrap(commands: Iterable[Words]) -> tuple[Words, ...]:
 
 
 def paths_in(words: Sequence[str]) -> Iterator[Named]:
-    """The words of a command that look like paths. Its name is none: running a program is not reading it."""
+    """Return the words of a command that look like paths. Its name does not count: running is not reading."""
     for word in words[1:]:
         for piece in (word, word.partition("=")[2]) if "=" in word else (word,):
-            text = re.sub(r"^(?:@|-[A-Za-z](?=[/~]))", "", piece)  # curl's @file, -I/usr/include
+            text = re.sub(r"^(?:@|-[A-Za-z](?=[/~]))", "", piece)  # curl's @file, and -I/usr/include
             if _is_path(text):
                 yield at_home(text), "read"
 
@@ -140,7 +140,7 @@ def at_home(path: str) -> str:
 
 
 def bare(word: str) -> str:
-    """A word without its quotes; `$'…'` with its escapes read."""
+    """Return a word without quotes, with the escapes in `$'…'` decoded."""
     word = re.sub(r"\$'((?:[^'\\]|\\.)*)'", lambda match: _escapes(match.group(1)), word)
     word = re.sub(r"""'([^']*)'|"((?:\\.|[^"\\])*)\"""", lambda match: match.group(1) or match.group(2) or "", word)
     return re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL)
@@ -171,14 +171,14 @@ def _is_path(text: str) -> bool:
 
 
 class _Finder:
-    """Gathers commands, each once."""
+    """Collects commands without duplicates."""
 
     def __init__(self, known: dict[Words, None] | None = None) -> None:
         self.out: dict[Words, None] = dict(known or {})
         self.cut = False
 
     def text(self, text: str, depth: int = 0) -> None:
-        """Every command a text may run."""
+        """Add every command that a text may run."""
         if depth > MAX_DEPTH or len(self.out) >= MAX_FOUND:
             self.cut = True
             return
@@ -186,14 +186,14 @@ class _Finder:
         for piece in _pieces(text):
             words = (bare(word) for word in _WORD.findall(re.sub(r"\d{0,3}[<>]+[|&]?\s*\S*", " ", piece)))
             self.command(tuple(word for word in words if word), depth)
-        # Substitutions run inside double quotes, and inside words too.
+        # Substitutions also run inside double quotes and inside words.
         for inner in re.findall(r"\$\(((?:[^()]|\([^()]*\))*)\)|`([^`]*)`|[<>]\(([^()]*)\)", text):
             for body in inner:
                 if body and len(body) < len(text):
                     self.text(body, depth + 1)
 
     def command(self, words: Words, depth: int = 0) -> None:
-        """One command and, if it wraps others, those."""
+        """Add a command, and the commands that it wraps."""
         while words and _ASSIGNMENT.match(words[0]):
             words = words[1:]
         self.cut |= depth > MAX_DEPTH or len(words) > MAX_WORDS
@@ -212,7 +212,7 @@ class _Finder:
 
 
 def _inside(name: str, rest: Words) -> Iterator[Words]:
-    """The commands that stand as words in the arguments of another."""
+    """Return the commands that are words in the arguments of another command."""
     if name in _WRAPPERS:
         yield _after_options(name, rest)
     if name in {"find", "fd", "fdfind"}:
@@ -231,7 +231,7 @@ def _inside(name: str, rest: Words) -> Iterator[Words]:
 
 
 def _texts(name: str, rest: Words) -> Iterator[str]:
-    """The command lines that stand as text in the arguments of a command."""
+    """Return the command lines that are text in the arguments of a command."""
     if name in _SHELLS or name in {"su", "runuser", "script", "ksh"}:
         for at, word in enumerate(rest[:-1]):
             if re.fullmatch(r"-[a-zA-Z]*c", word) or word == "--command":
@@ -279,7 +279,7 @@ _WORD = re.compile(r"""(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s'"\\]|\\|['"])+""", 
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """The text split where a command could begin, outside quotes."""
+    """Split the text wherever a command could begin outside quotes."""
     start = at = 0
     quote = ""
     while at < len(text):
@@ -299,5 +299,5 @@ def _pieces(text: str) -> Iterator[str]:
             at = found.end() - 1
         at += 1
     yield text[start:]
-    if quote:  # a quote that never closes hides nothing
+    if quote:  # an unclosed quote must not hide commands
         yield from re.split(r"[;&|\n(){}`]", text)

@@ -1,8 +1,8 @@
-"""A command line read by a grammar that is small enough to trust.
+"""Parses command lines with a grammar that is small enough to trust.
 
-`parse` accounts for every byte or gives up: it knows plain words, quotes without expansion, `|`, `&&`, `||`, `;`,
-line ends, input from a file, output to a file, and `for` over plain words. What it accepts, bash reads the same way
-(tests run both). What it does not accept is not wrong, only unproved: policy asks.
+The grammar covers plain words, quotes without expansion, `|`, `&&`, `||`, `;`, line ends, redirections from and to
+files, and `for` over plain words. `parse` accounts for every byte of a line or rejects it. Bash reads an accepted
+line in the same way; tests compare both. A rejected line is not wrong: policy asks the user about it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from pilotfish.policy.shell.lexer import NAMED, GiveUpError, OperatorToken, Token, Var, Word, tokens
 
-MAX_LENGTH = 8_000  # a longer line is no line a person would check
+MAX_LENGTH = 8_000  # characters; nobody would check a longer line
 MAX_COMMANDS = 100  # after `for` has been unrolled
 
 Operator = Literal["<", ">", ">>", ">&"]
@@ -30,30 +30,30 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """One simple command, as its words after quote removal."""
+    """One simple command: its words after quote removal."""
 
     words: tuple[str, ...]
     redirects: tuple[Redirect, ...] = ()
     after: Literal["", "|", "&&", "||", ";"] = ""
-    """what stands between the command before and this one"""
+    """The operator between the previous command and this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """A command line, wholly understood: every simple command in it, in order."""
+    """A fully parsed command line: all its simple commands, in order."""
 
     commands: tuple[Simple, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """The line is outside the grammar, and why, for a person."""
+    """The line is outside the grammar. `reason` is for the user."""
 
     reason: str
 
 
 def parse(text: str) -> CommandLine | Unreadable:
-    """Read a command line. Never raises."""
+    """Parse a command line. Never raises."""
     if len(text) > MAX_LENGTH:
         return Unreadable("it is too long to check")
     try:
@@ -62,7 +62,7 @@ def parse(text: str) -> CommandLine | Unreadable:
         return Unreadable(str(error))
 
 
-# One-letter names and a few words: never a variable that a program reads (PATH, http_proxy, …).
+# One-letter names and a few words, but no variable that a program reads (PATH, http_proxy, …).
 _LOOP_NAMES = re.compile(r"[a-z]|file|dir|path|name|word|item|branch|commit|line|module|pkg")
 _LOOP_WORD = re.compile(r"[A-Za-z0-9_./,:@%+=^-]+")
 _KEYWORDS = frozenset({
@@ -72,7 +72,7 @@ _KEYWORDS = frozenset({
 
 
 class _Parser:
-    """Recursive descent over the tokens; every token is used or the line is given up."""
+    """A recursive descent parser. It uses every token or raises `GiveUpError`."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
@@ -95,7 +95,7 @@ class _Parser:
             token = self._peek()
             if token is None or (isinstance(token, Word) and until and token.keyword == until):
                 if after in {"|", "&&", "||"} or (token is None and until):
-                    raise GiveUpError("it is not complete")
+                    raise GiveUpError("it is incomplete")
                 return commands
             if isinstance(token, Word) and token.keyword == "for" and after not in {"|", "&&", "||"} and not bound:
                 commands += [replace(command, after=command.after or ";") for command in self._for()]
@@ -110,14 +110,14 @@ class _Parser:
                 after = ";"
                 continue
             if not isinstance(token, OperatorToken):
-                raise GiveUpError("it is not complete")
+                raise GiveUpError("it is incomplete")
             match token.text:
                 case ";" | "\n":
                     after = ";"
                 case "|" | "&&" | "||" if piped:
                     after = token.text
                 case _:
-                    raise GiveUpError("it is more than a chain of plain commands")
+                    raise GiveUpError("it combines commands in a way that cannot be checked")
             self._at += 1
 
     def _skip_lines(self) -> None:
@@ -128,29 +128,29 @@ class _Parser:
         self._at += 1
         name = self._keyword()
         if not _LOOP_NAMES.fullmatch(name):
-            raise GiveUpError(f"it loops over a variable called {name}")
+            raise GiveUpError(f"its loop sets the variable {name}")
         if self._keyword() != "in":
-            raise GiveUpError("it is a loop that is not simple")
+            raise GiveUpError("it contains a loop that cannot be checked")
         values: list[str] = []
         while isinstance(word := self._peek(), Word):
             value = _value(word, {})
             if not _LOOP_WORD.fullmatch(value):
-                raise GiveUpError("it loops over words that are not plain")
+                raise GiveUpError("its loop values contain special characters")
             values.append(value)
             self._at += 1
         if not isinstance(word, OperatorToken) or word.text not in {";", "\n"} or not values:
-            raise GiveUpError("it is a loop that is not simple")
+            raise GiveUpError("it contains a loop that cannot be checked")
         self._at += 1
         self._skip_lines()
         if self._keyword() != "do":
-            raise GiveUpError("it is a loop that is not simple")
+            raise GiveUpError("it contains a loop that cannot be checked")
         body = self._at
         commands: list[Simple] = []
         for value in values:
             self._at = body
             once = self._list(until="done", bound={name: value})
             if not once or len(commands) + len(once) > MAX_COMMANDS:
-                raise GiveUpError("it is a loop that is not simple")
+                raise GiveUpError("it contains a loop that cannot be checked")
             commands += once
         self._at += 1
         return commands
@@ -158,7 +158,7 @@ class _Parser:
     def _keyword(self) -> str:
         token = self._peek()
         if not isinstance(token, Word) or token.keyword is None:
-            raise GiveUpError("it is a loop that is not simple")
+            raise GiveUpError("it contains a loop that cannot be checked")
         self._at += 1
         return token.keyword
 
@@ -177,26 +177,26 @@ class _Parser:
             else:
                 break
         if not words:
-            raise GiveUpError("it is not complete")
+            raise GiveUpError("it is incomplete")
         return Simple(tuple(words), tuple(redirects), after)
 
     def _check_first(self, word: Word) -> None:
         text = word.keyword
         if text in _KEYWORDS:
-            raise GiveUpError(f"it uses the shell's {text}")
+            raise GiveUpError(f"it uses the shell keyword {text}")
         first = word.parts[0]
         if isinstance(first, Var):
-            raise GiveUpError("what it runs is in a variable")
+            raise GiveUpError("the program name comes from a variable")
         if re.match(r"[A-Za-z_][A-Za-z0-9_]*\+?=", first):
-            raise GiveUpError("it sets a variable for the command")
+            raise GiveUpError("it sets an environment variable")
         if first.startswith("%"):
-            raise GiveUpError("it names a job of the shell")
+            raise GiveUpError("it refers to a shell job")
 
     def _redirect(self, mark: OperatorToken, bound: dict[str, str]) -> list[Redirect]:
         token = self._peek()
         if not isinstance(token, Word):
-            raise GiveUpError("it is not complete")
-        # `echo 2>a 1>b`: digits that touch the next operator were taken as its file descriptor by the lexer.
+            raise GiveUpError("it is incomplete")
+        # In `echo 2>a 1>b` the lexer has already read the digits as file descriptors.
         target = _value(token, bound)
         self._at += 1
         match mark.text:

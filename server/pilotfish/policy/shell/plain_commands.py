@@ -1,8 +1,8 @@
-"""The few fixed commands that run without a question where no sandbox stands.
+"""The few fixed commands that run without a question where no sandbox is available.
 
-Without a wall the reading alone decides, so it is kept small enough to see through: whole lines, and `ls`, `cat`,
-`head`, `tail` and `wc` with one-letter options of a short list and operands that are plain paths. No expansion, no
-pipe into anything else, no program that has ever run another program.
+Without a sandbox the analysis of the text alone decides, so the list is short enough to check by hand: complete lines,
+and `ls`, `cat`, `head`, `tail` and `wc` with a few one-letter options and operands that are plain paths. There is no
+expansion, no pipe, and no program that can run another program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TEXT = re.compile(r"[A-Za-z0-9_./ -]+")
 
 
 def is_plain(text: str, touched: Sequence[_Path]) -> bool:
-    """Whether a line of one command, which the strict reading found to only read, is on the list."""
+    """Whether a line of one command, which only reads by the strict analysis, is on the list."""
     words = text.split()
     if not words or not _TEXT.fullmatch(text):
         return False
@@ -47,5 +47,5 @@ def is_plain(text: str, touched: Sequence[_Path]) -> bool:
     if options is None or any(touch.recursive for touch in touched):
         return False
     if words[0] != "ls" and not touched:
-        return False  # it would wait for its input
+        return False  # it would wait for standard input
     return all(re.fullmatch(options, word) or _OPERAND.fullmatch(word) for word in words[1:])

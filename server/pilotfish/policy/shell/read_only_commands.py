@@ -1,8 +1,8 @@
-"""The commands that only read, each with the flags that keep it so.
+"""The commands that only read, and the flags with which they still only read.
 
-A flag stands here whole; one that is abbreviated or not here makes the command one to ask about. Left out on
-purpose: whatever runs another program, writes a file, follows a file for ever, or reads names from a file. The
-notation is that of `shell_args`.
+Flags are listed in full. A command with an abbreviated or unlisted flag needs approval. Flags that run another program,
+write a file, follow a file forever or read file names from a file are left out on purpose. `arguments.py` explains the
+notation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pilotfish.policy.shell.git_commands import git
 
 
 def read_only(words: Sequence[str]) -> Read | Doubt:
-    """Whether these words, run as a command, only read."""
+    """Return the paths that a command reads, or why it may do more than read."""
     name, rest = words[0], words[1:]
     if tuple(words) in EXACT:
         return Read()
@@ -23,7 +23,7 @@ def read_only(words: Sequence[str]) -> Read | Doubt:
         return SPECIAL[name](rest)
     known = TABLE.get(name)
     if known is None:
-        return Doubt(f"{name} is not known to only read")
+        return Doubt(f"{name} may change files or run other programs")
     return check(name, known, rest)
 
 
@@ -209,4 +209,4 @@ EXACT = frozenset(
         "date", "pwd",
     )
 )  # fmt: skip
-"""Whole lines that only print what is installed."""
+"""Complete command lines that only print what is installed."""

@@ -1,10 +1,10 @@
-"""Commands that are worth a try where they can change nothing.
+"""Commands that may run in the read-only sandbox without a question.
 
-With a read-only sandbox under it, a command need not be proved harmless to run without a question. It is tried when
-every program in it is one that people run to look at things: then the sandbox does not get in its way. What is known
-to write (`sed -i`, `sort -o`, `> file`) is not tried, because it would only fail.
+In the read-only sandbox a command does not have to be proved harmless. It runs there without a question if all its
+programs are usually run to read something, so that the sandbox is unlikely to make them fail. Commands that are known
+to write (`sed -i`, `sort -o`, `> file`) are excluded, because they would fail.
 
-The names here prove nothing. What makes a trial safe is `workspace/process/readonly_sandbox.py` alone.
+These names prove nothing. Only `workspace/process/readonly_sandbox.py` makes the run safe.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WRAPPERS = frozenset({
     "xargs", "!", "{", "then", "do", "else", "if", "while", "until", "elif", "for", "case", "in", "fi", "done", "esac",
     "[[", "unbuffer",
 })  # fmt: skip
-"""run another command, which is looked at by itself"""
+"""They run another command, which is checked separately."""
 MORE = frozenset({
     ":", "set", "export", "local", "declare", "read", "shift", "unset", "break", "continue", "exit", "return", "wait",
     "shopt", "let", "gawk", "mawk", "yq", "bat", "less", "more", "zcat", "zgrep", "bzcat", "xzcat", "unzip", "ag",
@@ -30,9 +30,9 @@ MORE = frozenset({
     "exa", "fdfind", "sum", "colordiff", "delta", "icdiff", "xmllint", "plutil", "sqlite3", "tput", "getent", "mdfind",
     "egrep", "fgrep", "strings", "xxd",
 })  # fmt: skip
-"""read or only compute; not in the strict table"""
+"""They read or only compute, and are not in the strict table."""
 _STRICT = frozenset({"date", "hostname", "sleep", "uniq", "base64"})
-"""tried only as the strict table knows them: other arguments write, set or wait"""
+"""Accepted only with the arguments of the strict table: with others they write, change settings or wait."""
 _STRICT_GIT = frozenset({"branch", "tag", "remote", "stash", "worktree", "config", "reflog"})
 _GIT_FLAGS = re.compile(r"--outp.*|--ext-diff|--textconv|--filters|-O.*|--open.*|--show-signature")
 _WRITES: dict[str, str] = {
@@ -50,20 +50,19 @@ _WRITES: dict[str, str] = {
     "unzip": r"(?!-[lpvZ]).*",
     "sqlite3": r"(?!-readonly).*",
 }
-"""arguments that make a reader write, wait or run another program"""
+"""Arguments with which these programs write, wait or run another program."""
 _FIRST_ONLY = frozenset({"unzip", "sqlite3"})
-"""their first argument must say that they only read"""
-_TELLING_VARIABLES = re.compile(
+"""Their first argument must be one with which they only read."""
+_PROGRAM_VARIABLES = re.compile(
     r"(?:^|[\s;&|(])(?:PATH|IFS|ENV|PAGER|EDITOR|SHELL|HOME|PS4|PROMPT_COMMAND|LESSOPEN|RIPGREP_CONFIG_PATH"
     r"|(?:LD|DYLD|GIT|BASH|PYTHON|NODE|PERL|RUBY)_?[A-Z0-9_]*)\+?="
 )
-"""variables that name programs"""
+"""Assignments to variables that change which programs run."""
 
 
 def worth_a_try(text: str, commands: Sequence[Sequence[str]]) -> bool:
-    """Whether each of these commands, all that a text runs, is one that looks at things. A person must be able to see
-    what is tried."""
-    if not all(char.isprintable() or char in "\n\t" for char in text) or _TELLING_VARIABLES.search(text):
+    """Whether every command of a text is usually run to read. Text with invisible characters is never accepted."""
+    if not all(char.isprintable() or char in "\n\t" for char in text) or _PROGRAM_VARIABLES.search(text):
         return False
     return bool(commands) and all(_looks(words) for words in commands)
 
@@ -80,7 +79,7 @@ def _looks(words: Sequence[str]) -> bool:
     if name in _STRICT:
         return _is_strict(words)
     if name in {"bash", "sh", "dash"}:
-        # What the text after -c runs is in the list by itself.
+        # The commands in the text after -c are in the list too.
         return len(rest) >= 2 and re.fullmatch(r"-[a-z]*c", rest[0]) is not None
     if name not in WRAPPERS | MORE and name not in TABLE and name not in SPECIAL:
         return False

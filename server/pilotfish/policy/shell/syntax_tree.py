@@ -1,6 +1,6 @@
-"""What tree-sitter's grammar of bash sees in a text: for explaining, and for trying a command where it can do no harm.
+"""Finds commands in a text with tree-sitter's bash grammar, for explanations and for the read-only sandbox.
 
-It accepts texts that bash reads differently: nothing is proved by what it says. See `readers.py`.
+The grammar accepts texts that bash reads differently, so its result proves nothing. See `reader_commands.py`.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
 MAX_COMMANDS = 100
-MAX_TEXT = 3_000  # characters; its time grows with the square of what it cannot make sense of
+MAX_TEXT = 3_000  # characters; the time grows with the square of the text that the grammar cannot parse
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The commands in a text, as raw words, and the raw targets its output is written to."""
+    """The commands in a text as raw words, and the raw targets of its output redirections."""
 
     commands: tuple[tuple[str, ...], ...] = ()
     written: tuple[str, ...] = ()
     whole: bool = False
-    """the grammar has a place for every part of the text, and there were not too many commands"""
+    """The grammar parsed the whole text without errors, and the number of commands was within the limit."""
 
 
 def read(text: str) -> Tree:
-    """Read a text. Empty when it is long, or the grammar is not at hand."""
+    """Parse a text. The result is empty if the text is too long or the grammar is not installed."""
     language = _language() if len(text) <= MAX_TEXT else None
     if language is None:
         return Tree()
     from tree_sitter import Parser
 
-    # The grammar's scanner is C that looks letters up in a table of 256: other characters have crashed it. Each
-    # stands for itself in the words that are given back.
+    # The C scanner of the grammar uses a table of 256 characters, and other characters have crashed it. They are
+    # replaced for parsing only: the words are taken from the original text.
     source = "".join(char if char.isascii() and char != "\0" else "x" for char in text).encode("ascii")
     commands: list[tuple[str, ...]] = []
     written: list[str] = []
-    # A parser of its own for each text: calls are judged in several threads.
+    # Each text gets its own parser, because calls are judged in several threads.
     root = Parser(language).parse(source).root_node
     waiting: list[Node] = [root]
     while waiting and len(commands) < MAX_COMMANDS:
@@ -53,7 +53,7 @@ def read(text: str) -> Tree:
 
 
 _BESIDE = frozenset({"variable_assignment", "file_redirect", "heredoc_redirect", "herestring_redirect"})
-"""what stands in a command and is none of its words"""
+"""Nodes of a command that are not words."""
 
 
 def _text(text: str, node: Node) -> str:
@@ -62,7 +62,7 @@ def _text(text: str, node: Node) -> str:
 
 @cache
 def _language() -> Language | None:
-    # Imported here: it costs a start 20 ms, and a plain command never needs it.
+    # Imported here because it takes 20 ms, and most commands do not need it.
     try:
         import tree_sitter_bash
         from tree_sitter import Language

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, FiniteFloat, ValidationError
 
-from pilotfish.conversation.history.call_ids import fresh_id
+from pilotfish.conversation.calls import fresh_id
 from pilotfish.conversation.messages import (
     CallResult,
     CallStatus,
