@@ -30,7 +30,7 @@ async def running(tmp_path: Path, *replies: Answer, **env: str) -> AsyncGenerato
 @asynccontextmanager
 async def chatting(tmp_path: Path, *replies: Answer) -> AsyncGenerator[tuple[Terminal, Provider]]:
     async with serve(*replies) as provider, terminal(tmp_path, "chat", "--trust", provider=provider) as screen:
-        await screen.sees("\n› ")
+        await screen.sees("› ")
         yield screen, provider
 
 
@@ -199,13 +199,13 @@ async def test_a_conversation_goes_on_with_its_commands(tmp_path: Path) -> None:
         ):
             screen.press(keys)
             await screen.sees(told)
-            await screen.sees("\n› ")
+            await screen.sees("› ")
         assert (tmp_path / "work" / "a.txt").read_text() == "new\n"
         screen.press("line one\nline two\n\nline four\n")  # a paste is one prompt
         await screen.sees("hello again")
         assert provider.requests[-1].messages[-1]["content"][0]["text"] == "line one\nline two\n\nline four"
         assert "change it" not in str(provider.requests[-1].messages)
-        await screen.sees("\n› ")
+        await screen.sees("› ")
         screen.press(CTRL_D)
         assert await screen.end() == 0
 
@@ -216,10 +216,10 @@ async def test_ctrl_c_in_a_conversation_stops_the_turn_and_not_the_conversation(
         await screen.sees("half")
         screen.press(CTRL_C)
         await screen.sees("Stopped.")
-        await screen.sees("\n› ")
+        await screen.sees("› ")
         screen.press("again\n")
         await screen.sees("whole")
-        await screen.sees("\n› ")
+        await screen.sees("› ")
         screen.press(CTRL_C)
         assert await screen.end() == 130
         assert "Traceback" not in screen.shown
@@ -231,10 +231,10 @@ async def test_a_model_that_fails_does_not_end_the_conversation(tmp_path: Path) 
     async with chatting(tmp_path, fails("authentication"), say("better now")) as (screen, _):
         screen.press("go\n")
         await screen.sees("key")
-        await screen.sees("\n› ")
+        await screen.sees("› ")
         screen.press("again\n")
         await screen.sees("better now")
-        await screen.sees("\n› ")
+        await screen.sees("› ")
         screen.press("/exit\n")
         assert await screen.end() == 0
 

@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import pty
+import re
 import struct
 import sys
 import termios
@@ -16,21 +17,28 @@ from pathlib import Path
 from tests.support.provider import Provider
 
 SECONDS = 90
-"""until something is taken as not coming"""
+"""how long a test waits for output"""
+
+
+ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>78])|\r")
 
 
 class Terminal:
-    """A process on a pseudo-terminal: what it shows, and keys to press."""
+    """A process on a pseudo-terminal: the text it shows, without escape sequences, and keys to press."""
 
     def __init__(self, process: asyncio.subprocess.Process, master: int) -> None:
         self.process = process
-        self.shown = ""
+        self._raw = ""
         self._seen = 0
         self._master = master
         asyncio.get_running_loop().add_reader(master, self._read)
 
+    @property
+    def shown(self) -> str:
+        return ESCAPES.sub("", self._raw)
+
     async def sees(self, text: str) -> None:
-        """Waits until this is shown, after what was seen before."""
+        """Waits until this text is shown, after the text of the last call."""
         async with asyncio.timeout(SECONDS):
             while (at := self.shown.find(text, self._seen)) < 0:
                 assert self.process.returncode is None, f"ended without {text!r}: {self.shown}"
@@ -53,7 +61,7 @@ class Terminal:
 
     def _read(self) -> None:
         try:
-            self.shown += os.read(self._master, 65_536).decode("utf-8", "replace")
+            self._raw += os.read(self._master, 65_536).decode("utf-8", "replace")
         except OSError:
             asyncio.get_running_loop().remove_reader(self._master)
 
@@ -66,6 +74,7 @@ def environment(tmp_path: Path, provider: Provider | None = None) -> dict[str, s
         "PILOTFISH_LOG": str(tmp_path / "log"),
         "TERM": "xterm",
         "COLUMNS": "200",
+        "PROMPT_TOOLKIT_NO_CPR": "1",  # nothing answers a request for the cursor's position here
     }
     if provider is not None:
         own |= {

@@ -19,7 +19,7 @@ Mode = Literal["ask", "plan", "edit", "auto"]
 app = typer.Typer(
     name="pilotfish",
     help="An AI coding agent that lives where a language server lives.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its boxes name the type of a flag, as if a flag took a value
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -73,12 +73,19 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """An AI coding agent that lives where a language server lives."""
     del version
+    if context.invoked_subcommand is not None:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+    raise typer.Exit(chat(folder=Path.cwd()))
 
 
 @app.command(name="serve", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})

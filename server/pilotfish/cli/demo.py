@@ -292,7 +292,7 @@ class Player:
             self.say(f"  $ {preview['command']}", "bold")
         option = "allow_once"
         if not self.yes:
-            self.lines.forget()
+            self.lines.drop_typed()
             line = await self.lines.read("  Allow? [Y/n] ")
             # The end of input is no answer, and no answer is no consent.
             option = "reject" if line is None or line.strip().lower().startswith("n") else "allow_once"

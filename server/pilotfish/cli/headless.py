@@ -9,14 +9,16 @@ import select
 import signal
 import stat
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilotfish.cli.face import TerminalFrontend
+from pilotfish.cli.frontend import TerminalFrontend
 from pilotfish.config.settings import load_user
 from pilotfish.conversation.records import StopReason
+from pilotfish.engine.commands import Own as OwnCommand
+from pilotfish.engine.commands import own_commands, typed
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Outcome
 from pilotfish.errors import PilotfishError, StorageError, UnknownSession
@@ -36,13 +38,19 @@ EXIT_CODES: dict[StopReason, int] = {
 }
 PIPE_SECONDS = 1.0
 """how long a pipe beside a prompt is given to say something; it may be nobody's"""
-HELP = """/undo and /redo  put back what the last turn changed, and do it again
-/mode MODE       ask, plan, edit or auto
-/model MODEL     another model for this session
-/compact         replace the older part of the conversation by a summary
-/new             a fresh session
-/exit            leave (or Ctrl-D); Ctrl-C stops a turn
-Everything else is said to the agent."""
+COMMANDS: dict[str, tuple[str, str]] = {
+    "/help": ("", "show this list"),
+    "/undo": ("", "revert the files the last turn changed"),
+    "/redo": ("", "apply the reverted changes again"),
+    "/mode": ("MODE", "set the mode: ask, plan, edit or auto"),
+    "/model": ("MODEL", "use another model in this session"),
+    "/compact": ("", "replace the older part of the conversation by a summary"),
+    "/new": ("", "start a new session"),
+    "/exit": ("", "leave"),
+}
+KEYS_HELP = """Enter sends the prompt, Alt+Enter adds a line, Up and Down go through earlier prompts.
+Tab completes commands after / and files after @.
+Ctrl+C stops a turn; at an empty prompt, Ctrl+C twice or Ctrl+D leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ async def engine(wish: Wish) -> AsyncGenerator[tuple[Engine, TerminalFrontend, s
     """The engine with a session, as the person wished."""
     start_logging(log_path())
     loaded = load_user({"model": wish.model, "mode": wish.mode})
-    face = TerminalFrontend(json=wish.json)
+    face = TerminalFrontend(wish.folder, loaded.settings.storage, json=wish.json)
     for problem in loaded.problems:
         face.screen.line(f"Setting left out ({problem.source}): {problem.message}", "yellow")
     ledger = Ledger.open(loaded.settings.storage, label=f"a terminal in {wish.folder}")
@@ -73,7 +81,7 @@ async def engine(wish: Wish) -> AsyncGenerator[tuple[Engine, TerminalFrontend, s
         await _settle_trust(live, face, wish)
         yield live, face, await _session(live, wish)
     finally:
-        face.screen.leave()
+        await face.aclose()
         await live.aclose()
 
 
@@ -108,32 +116,60 @@ async def run_once(wish: Wish, text: str) -> int:
 
 
 async def converse(wish: Wish) -> int:
+    """A chat. Returns 0 at Ctrl+D or `/exit`, 130 at Ctrl+C."""
     async with engine(wish) as (live, face, first):
         session = await live.session(first)
         session_id = session.id
         face.screen.line(f"pilotfish · {session.model} · {session.mode} · /help", "dim")
-        while (text := await face.lines.read_all("\n› ")) is not None:
-            words = text.split()
-            if not words:
-                continue
-            if words in (["/exit"], ["/quit"]):
-                break
+        while True:
+            own = await asyncio.to_thread(own_commands, [wish.folder] if live.trusted(str(wish.folder)) else [])
             try:
-                if words == ["/new"]:
+                text = await face.read_prompt(await _status(live, face, session_id), _descriptions(own))
+            except KeyboardInterrupt:
+                return 130
+            if text is None or text.split() in (["/exit"], ["/quit"]):
+                return 0
+            try:
+                if text.split() in (["/new"], ["/clear"]):
                     session_id = (await live.new(str(wish.folder))).id
-                    face.screen.line("A fresh session.", "cyan")
-                elif not await _command(live, face, session_id, words):
+                    face.context_used = ""
+                    face.screen.line("New session.", "cyan")
+                elif (command := typed(text)) is not None and command.name in own:
+                    await _turn(live, face, session_id, own[command.name].expand(command.arguments))
+                elif text.strip() and not await _command(live, face, session_id, text.split(), own):
                     await _turn(live, face, session_id, text)
             except PilotfishError as error:
                 face.screen.line(f"{error} {getattr(error, 'remedy', '')}".rstrip(), "red")
-    return 0
 
 
-async def _command(live: Engine, face: TerminalFrontend, session_id: str, words: Sequence[str]) -> bool:
-    """What begins with a slash. False: it is said to the agent."""
+async def _status(live: Engine, face: TerminalFrontend, session_id: str) -> str:
+    """The status line below the prompt: model, mode, context and cost."""
+    session = await live.session(session_id)
+    cost = f"${session.usage.cost:.2f}" if session.usage.cost else ""
+    return " · ".join(filter(None, (session.model, session.mode, face.context_used, cost)))
+
+
+def _descriptions(own: Mapping[str, OwnCommand]) -> dict[str, str]:
+    """Every command of the terminal with its description, the user's own commands last."""
+    built_in = {name: description for name, (_, description) in COMMANDS.items()}
+    return {**built_in, **{f"/{name}": display_safe(command.description) for name, command in own.items()}}
+
+
+def _help(own: Mapping[str, OwnCommand]) -> str:
+    arguments = {f"/{name}": command.argument_hint or "" for name, command in own.items()}
+    arguments |= {name: hint for name, (hint, _) in COMMANDS.items()}
+    rows = {f"{name} {arguments[name]}".rstrip(): text for name, text in _descriptions(own).items()}
+    width = max(map(len, rows))
+    return "\n".join([*(f"{name:{width}}  {text}" for name, text in rows.items()), "", KEYS_HELP])
+
+
+async def _command(
+    live: Engine, face: TerminalFrontend, session_id: str, words: Sequence[str], own: Mapping[str, OwnCommand]
+) -> bool:
+    """Run a slash command. False if the text is a prompt for the agent."""
     match list(words):
         case ["/help"]:
-            face.screen.line(HELP, "cyan")
+            face.screen.line(_help(own), "cyan")
         case ["/undo" | "/redo" as command]:
             done = await (live.undo if command == "/undo" else live.redo)(session_id)
             names = ", ".join(change.path.name for change in done.changes) or "nothing"
@@ -160,28 +196,31 @@ async def _command(live: Engine, face: TerminalFrontend, session_id: str, words:
 
 
 async def _turn(live: Engine, face: TerminalFrontend, session_id: str, text: str) -> Outcome:
-    """One turn. Ctrl-C once stops it, twice leaves."""
+    """Run one turn. Ctrl+C stops it; Ctrl+C twice ends the process."""
     loop = asyncio.get_running_loop()
     presses = 0
 
     def interrupted() -> None:
         nonlocal presses
         if face.lends_terminal:
-            return  # the key was for the person's editor
+            return  # the key was meant for the user's editor
         presses += 1
         face.screen.leave()
         if presses > 1:
             kill_everything()
+            face.restore_terminal()
             os._exit(130)
-        face.screen.line("Stopping… (Ctrl-C again to leave)", "yellow")
+        face.screen.line("Stopping… (Ctrl+C again to leave)", "yellow")
         stopping.append(loop.create_task(live.cancel(session_id)))
 
     stopping: list[asyncio.Task[object]] = []
     loop.add_signal_handler(signal.SIGINT, interrupted)
+    face.on_interrupt = interrupted  # at an open question Ctrl+C is a key, not a signal
     try:
         return await live.prompt(session_id, [{"type": "text", "text": text}])
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+        face.on_interrupt = None
         face.screen.leave()
 
 
@@ -198,7 +237,7 @@ async def _settle_trust(live: Engine, face: TerminalFrontend, wish: Wish) -> Non
         f"Trust {display_safe(str(wish.folder))}? The agent may then read its rules and, with your", "bold"
     )
     face.screen.line("permission, change files and run commands in it.", "bold")
-    while (answer := await face.lines.read("  [t]rust this folder · [r]ead only › ")) is not None:
+    while (answer := await face.read_answer("  [t]rust this folder · [r]ead only › ")) is not None:
         if (key := answer.strip()[:1].lower()) in ("t", "r"):
             try:
                 live.book.trust(wish.folder, key == "t")

@@ -1,4 +1,4 @@
-"""Standard input and the line at the bottom of a terminal, without blocking the event loop."""
+"""Plain lines from standard input, and the spinner on the last line of a terminal. Neither blocks the event loop."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import itertools
 import os
 import sys
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 
-PASTED = 0.05
-"""seconds in which further lines belong to the same paste"""
+SAME_PROMPT = 0.05
+"""seconds in which further lines belong to the same prompt"""
 FRAME = 0.12
-PATIENCE = 0.4
-"""seconds before a wait is worth showing"""
+SPINNER_DELAY = 0.4
+"""seconds before the spinner is shown"""
 
 
 class Lines:
-    """Lines of standard input: a wait for one can be cancelled."""
+    """Lines from a pipe, or from a terminal whose output is redirected. Waiting for a line can be cancelled."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -37,7 +38,7 @@ class Lines:
         return line.decode("utf-8", "replace").rstrip("\r")
 
     async def read_all(self, prompt: str) -> str | None:
-        """One line, or all lines of a paste; None at the end of input."""
+        """One line, with the lines that follow at once; None at the end of input."""
         line = await self.read(prompt)
         if line is None:
             return None
@@ -47,23 +48,23 @@ class Lines:
                 lines.append(await self.read("") or "")
                 continue
             try:
-                async with asyncio.timeout(PASTED):
+                async with asyncio.timeout(SAME_PROMPT):
                     await self._more()
             except TimeoutError:
                 break
         return "\n".join(lines)
 
-    def forget(self) -> None:
-        """Drop what was typed before a question was shown: it cannot be an answer to it."""
+    def drop_typed(self) -> None:
+        """Drop text typed before a question was shown: it cannot be an answer to it."""
         self._buffer = b""
-        with contextlib.suppress(Exception):  # no terminal, or no such thing on this system
+        with contextlib.suppress(Exception):  # not a terminal, or a system without termios
             import termios
 
             termios.tcflush(0, termios.TCIFLUSH)
 
     async def _more(self) -> None:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        with contextlib.suppress(PermissionError):  # a file, or /dev/null: never waited for
+        with contextlib.suppress(PermissionError):  # a file or /dev/null is always readable
             loop.add_reader(0, ready.set)
             try:
                 await ready.wait()
@@ -75,25 +76,26 @@ class Lines:
 
 
 class Spinner:
-    """Shows that something is being waited for, on the last line of a terminal; elsewhere it is silent."""
+    """Shows on the last line of a terminal what the agent waits for. It draws nothing while a prompt is open."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, prompt_is_open: Callable[[], bool]) -> None:
         self._console = console
-        self._words = ""
+        self._prompt_is_open = prompt_is_open
+        self._activity = ""
         self._began = 0.0
         self._frames = itertools.cycle("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
         self._timer: asyncio.TimerHandle | None = None
         self._drawn = False
 
-    def start(self, words: str) -> None:
+    def start(self, activity: str) -> None:
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             return
         self.stop()
-        self._words, self._began = words, time.monotonic()
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._draw)
+        self._activity, self._began = activity, time.monotonic()
+        self._timer = asyncio.get_running_loop().call_later(SPINNER_DELAY, self._draw)
 
     def stop(self) -> None:
-        """Leave the line as it was before."""
+        """Clear the spinner's line."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -102,10 +104,11 @@ class Spinner:
             self._write("\r\x1b[K")
 
     def _draw(self) -> None:
-        seconds = time.monotonic() - self._began
-        line = f"{next(self._frames)} {self._words}" + (f" {seconds:.0f} s" if seconds >= 1 else "")
-        self._write(f"\r\x1b[K\x1b[2m{line[: self._console.width - 1]}\x1b[0m")
-        self._drawn = True
+        if not self._prompt_is_open():
+            seconds = time.monotonic() - self._began
+            line = f"{next(self._frames)} {self._activity}" + (f" {seconds:.0f} s" if seconds >= 1 else "")
+            self._write(f"\r\x1b[K\x1b[2m{line[: self._console.width - 1]}\x1b[0m")
+            self._drawn = True
         self._timer = asyncio.get_running_loop().call_later(FRAME, self._draw)
 
     def _write(self, text: str) -> None:

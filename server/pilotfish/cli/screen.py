@@ -5,7 +5,7 @@ Control and bidirectional characters of a model, a file or a command are shown e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -44,10 +44,10 @@ ENDS = {
 class Screen:
     """The transcript of a turn as it happens. Answers go to stdout, everything else to stderr."""
 
-    def __init__(self) -> None:
+    def __init__(self, prompt_is_open: Callable[[], bool]) -> None:
         self.out = Console(highlight=False, soft_wrap=True)
         self.err = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.spinner = Spinner(self.err)
+        self.spinner = Spinner(self.err, prompt_is_open)
         self._inside: str | None = None
 
     def show(self, record: Record) -> None:

@@ -14,7 +14,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from pilotfish.cli.face import TerminalFrontend
+from pilotfish.cli.frontend import TerminalFrontend
 from pilotfish.cli.headless import find_session
 from pilotfish.config.settings import load_user
 from pilotfish.engine import audit
@@ -26,7 +26,7 @@ from pilotfish.text.display_safe import display_safe
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Engine]:
     settings = load_user().settings
-    live = Engine(settings, Ledger.open(settings.storage), TerminalFrontend(json=False))
+    live = Engine(settings, Ledger.open(settings.storage), TerminalFrontend(Path.cwd(), settings.storage, json=False))
     try:
         yield live
     finally:

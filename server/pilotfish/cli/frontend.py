@@ -1,4 +1,4 @@
-"""The terminal as the engine's face: it shows what happens and asks the person, where there is one."""
+"""The terminal as a frontend of the engine: it shows updates, and asks the user if there is one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 
 from pilotfish.cli.keyboard import Lines
 from pilotfish.cli.screen import Screen
+from pilotfish.conversation.records import UsageRecord
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Answer, OptionId, Question, Session, SessionUpdate
 from pilotfish.protocol import present, wire
+from pilotfish.store.db.database import directory_of
 from pilotfish.text.display_safe import display_safe, exact
 from pilotfish.workspace.editor import Editor, NoEditor
+from pilotfish.workspace.search.file_index import FileIndex
+
+if TYPE_CHECKING:
+    from pilotfish.cli.line_editor import LineEditor
 
 KEYS: Mapping[str, OptionId] = {
     "y": "allow_once",
@@ -33,18 +39,61 @@ KEYS: Mapping[str, OptionId] = {
 
 
 class TerminalFrontend:
-    """A person at a terminal, or nobody: then questions are refused and said so."""
+    """A user at a terminal, or none: then every approval is refused, and the refusal is printed."""
 
-    def __init__(self, *, json: bool) -> None:
-        self.screen = Screen()
-        self.lines = Lines()
+    def __init__(self, folder: Path, storage: Path | str | None, *, json: bool) -> None:
         self.present = sys.stdin.isatty()
         self.live: Engine | None = None
+        self.on_interrupt: Callable[[], None] | None = None
+        """stops the running turn; None between turns"""
         self.lends_terminal = False
-        """the person's own editor has the terminal, and its keys"""
+        """the user's own editor has the terminal, and receives its keys"""
+        self.context_used = ""
+        """how full the model's context is, for the status line"""
+        self.screen = Screen(prompt_is_open=lambda: self._editor is not None and self._editor.is_open)
+        # prompt_toolkit needs the whole terminal. With a stream redirected, lines are read as from a pipe.
+        self._edits_lines = self.present and sys.stdout.isatty() and sys.stderr.isatty()
+        self._editor: LineEditor | None = None
+        self._lines = Lines()
+        self._folder = folder
+        self._history = directory_of(storage) / "prompt_history"
         self._json = json
         self._asking = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def read_prompt(self, status: str, commands: Mapping[str, str]) -> str | None:
+        """The next prompt of a chat; None at the end of input."""
+        if not self._edits_lines:
+            return await self._lines.read_all("\n› ")
+        self.screen.line("")
+        editor = self._line_editor()
+        editor.commands = commands
+        return await editor.read_prompt(status)
+
+    async def read_answer(self, message: str) -> str | None:
+        """One line that answers a question; None at the end of input. Text typed before the call is dropped."""
+        if self._edits_lines:
+            self.screen.leave()
+            return await self._line_editor().ask(message, self.on_interrupt)
+        self._lines.drop_typed()
+        return await self._lines.read(message)
+
+    def restore_terminal(self) -> None:
+        """Put the terminal into its normal mode before an exit that skips all cleanup."""
+        if self._editor is not None:
+            self._editor.restore_terminal()
+
+    async def aclose(self) -> None:
+        self.screen.leave()
+        if self._editor is not None:
+            await self._editor.aclose()
+
+    def _line_editor(self) -> LineEditor:
+        if self._editor is None:
+            from pilotfish.cli.line_editor import LineEditor
+
+            self._editor = LineEditor(self._history, FileIndex([self._folder]))
+        return self._editor
 
     @property
     def editor(self) -> Editor:
@@ -58,6 +107,8 @@ class TerminalFrontend:
         return
 
     def notify(self, update: SessionUpdate) -> None:
+        if isinstance(update.record, UsageRecord) and (window := update.record.context_window):
+            self.context_used = f"context {100 * update.record.context_used // window} %"
         if not self._json:
             self.screen.show(update.record)
             return
@@ -86,8 +137,7 @@ class TerminalFrontend:
             self.screen.line(display_safe(question), "bold")
             for number, option in enumerate(options, 1):
                 self.screen.line(f"  {number}. {display_safe(option)}")
-            self.lines.forget()
-            answer = await self.lines.read("› ")
+            answer = await self.read_answer("› ")
         if answer and answer.isdecimal() and 1 <= int(answer) <= len(options):
             return options[int(answer) - 1]
         return answer or None
@@ -124,29 +174,28 @@ class TerminalFrontend:
     async def _choose(self, question: Question) -> Answer | None:
         offered = {option.id: option for option in question.options}
         for key, chosen in KEYS.items():
-            # Seen before it is chosen: what would be allowed or denied from now on.
+            # The user sees a rule before choosing it.
             if chosen in offered and (rule := offered[chosen].rule):
                 self.screen.line(f"  {key}: {display_safe(rule)}", "dim")
         keys = {"y": "[y]es", "s": "[s]ession", "a": "[a]lways", "n": "[n]o", "d": "[d]eny always"}
         words = [word for key, word in keys.items() if KEYS[key] in offered]
         words += ["[e]dit"] if question.amendable else []
-        self.lines.forget()
         while True:
-            line = await self.lines.read(f"  {' · '.join(words)} › ")
+            line = await self.read_answer(f"  {' · '.join(words)} › ")
             if line is None:
                 return None
             key, _, rest = line.strip().partition(" ")
             if key == "e" and question.amendable:
                 if (args := await self._amend(question, rest)) is not None:
                     return Answer(option_id="allow_once", args=args, by="terminal")
-                self.screen.line("  What came back is not the arguments as JSON; nothing has run.", "yellow")
+                self.screen.line("  The edited text is not a JSON object of arguments; nothing has run.", "yellow")
             elif (chosen := KEYS.get(key)) is not None and chosen in offered:
                 return Answer(option_id=chosen, feedback=rest or None, by="terminal")
             else:
-                self.screen.line(f"  Press one of {', '.join(words)}, and Enter. Words after n go to the model.", "dim")
+                self.screen.line(f"  Type one of {', '.join(words)}. Text after n is sent to the model.", "dim")
 
     async def _amend(self, question: Question, rest: str) -> dict[str, Any] | None:
-        """The arguments as the person wants them: `e` opens their editor, `e ls -l` is another command at once."""
+        """The arguments as the user changed them. `e` opens their editor; `e ls -l` replaces the command directly."""
         args = dict(question.call.args)
         if rest and "command" in args:
             return {**args, "command": rest}
@@ -158,7 +207,7 @@ class TerminalFrontend:
 
 
 def amend(args: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Let the person change the arguments in their own editor. None: nothing usable came back."""
+    """Open the arguments as JSON in the user's own editor. None if the result is not a JSON object."""
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="pilotfish-") as folder:
         file = Path(folder) / "arguments.json"
