@@ -126,7 +126,7 @@ async def test_words_that_the_turn_has_read_get_its_answer_and_others_a_turn_of_
         WaitingPrompt(name, (), "steer", asyncio.get_running_loop().create_future()) for name in ("read", "unread")
     )
     for words in (read, unread):
-        played.line.slip_in(words)
+        played.line.submit_steer(words)
     assert played.line.waiting == [read, unread, queued]
     played.line.was_read(read)
     played.end.set()
@@ -165,7 +165,7 @@ async def test_words_that_a_turn_has_read_are_answered_when_it_fails_too():
     waiting = played.submit("a")
     await asyncio.sleep(0.01)
     steered = WaitingPrompt("b", (), "steer", asyncio.get_running_loop().create_future())
-    played.line.slip_in(steered)
+    played.line.submit_steer(steered)
     played.line.was_read(steered)
     played.fails = SessionBusy("no")
     played.end.set()
@@ -189,7 +189,7 @@ async def test_what_comes_into_a_closed_line_is_withdrawn():
     closing = asyncio.create_task(played.line.aclose(played.cut.set))
     await asyncio.sleep(0)
     behind, beside = played.submit("b"), WaitingPrompt("c", (), "steer", asyncio.get_running_loop().create_future())
-    played.line.slip_in(beside)
+    played.line.submit_steer(beside)
     await asyncio.wait_for(closing, 30)
     late = played.submit("d")
     assert [await each.answer for each in (running, behind, beside, late)] == [

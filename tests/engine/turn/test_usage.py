@@ -76,7 +76,7 @@ async def test_a_subagent_that_never_ends_is_stopped_and_its_steps_are_the_resul
             for told in turn.told
             if isinstance(told.record, ToolCallRecord) and told.record.call.result is not None
         )
-        assert first.startswith("The search ran out of steps.")
+        assert first.startswith("The research ran out of steps.")
         assert first.count("list_dir") == 12
 
 
