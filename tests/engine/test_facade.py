@@ -1,4 +1,4 @@
-"""Sessions are made, listed and opened before the model libraries are loaded."""
+"""Sessions are created, listed and opened before the model libraries are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pilotfish policy check` answers as the server would judge, line by line, and runs nothing."""
+"""`pilotfish policy check` answers each line with the verdict of the server and runs nothing."""
 
 from __future__ import annotations
 

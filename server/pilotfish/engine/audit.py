@@ -23,8 +23,8 @@ def lines(records: Sequence[ApprovalRecord]) -> Iterator[str]:
         reason = record.rule or record.reason
         more = f" [{record.option_id}]" if record.option_id else ""
         note = f" “{record.feedback}”" if record.feedback else ""
-        text = f"{number:>4}  {when}  {record.decision:<5}  {record.tool}  {who}{more}: {reason}{note}  {record.digest[:12]}"
-        yield one_line(text)
+        decided = f"{record.decision:<5}  {record.tool}  {who}{more}: {reason}{note}"
+        yield one_line(f"{number:>4}  {when}  {decided}  {record.digest[:12]}")
 
 
 def check(records: Sequence[ApprovalRecord], head: str | None = None) -> tuple[str, bool]:

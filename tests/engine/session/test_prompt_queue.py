@@ -1,4 +1,4 @@
-"""The line of prompts: one turn at a time, each answered once, and a stop that means the turn it was meant for."""
+"""The prompt queue: one turn at a time, each prompt answered once, and a stop ends the intended turn."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_what_waits_behind_a_stopped_turn_waits_for_the_user():
     assert await second.answer == outcome("b")
 
 
-async def test_words_that_the_turn_has_read_get_its_answer_and_others_a_turn_of_their_own():
+async def test_a_steer_that_was_sent_gets_the_outcome_of_the_turn_and_others_get_their_own_turn():
     played = Played()
     first, queued = played.submit("a"), played.submit("q")
     await asyncio.sleep(0)
@@ -160,7 +160,7 @@ async def test_a_line_that_is_closed_answers_everyone():
     assert (played.line.current, played.line.waiting) == (None, [])
 
 
-async def test_words_that_a_turn_has_read_are_answered_when_it_fails_too():
+async def test_a_steer_that_was_sent_is_answered_when_the_turn_fails():
     played = Played()
     waiting = played.submit("a")
     await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Commands and the end of a turn: what is stopped with it, what goes on, and who is told."""
+"""Commands at the end of a turn: which are stopped, which continue, and the notices about them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def stopped_at(turn: Rig, request: int) -> Receipt:
     return receipt
 
 
-async def test_a_background_command_survives_the_stop_of_its_turn_and_the_user_is_told(tmp_path: Path) -> None:
+async def test_a_background_command_survives_the_stop_of_its_turn_and_a_notice_lists_it(tmp_path: Path) -> None:
     server = call("bash", command="echo up; sleep 60", background=True)
     async with rig(tmp_path, server, Reply(parts=(Gate(),)), say("still here"), **PLAIN) as turn:
         receipt = await stopped_at(turn, 2)

@@ -1,4 +1,4 @@
-"""Facts: every path a call touches is resolved before it is judged, in commands too."""
+"""Facts: every path of a call is resolved before policy judges it, also in commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def decide(command: str, root: Path, mode: str = "ask", directory: Path | None =
     return judge(bash(command, root, directory), mode).decision
 
 
-def test_the_words_of_a_command_are_bound_to_their_places(root: Path) -> None:
+def test_the_words_of_a_command_are_resolved_to_paths(root: Path) -> None:
     found = bash("cat src/app.py ../x", root)
     assert [(fact.path, fact.written, fact.inside) for fact in found.paths] == [
         (str(root / "src/app.py"), "src/app.py", True),
@@ -48,7 +48,7 @@ def test_the_words_of_a_command_are_bound_to_their_places(root: Path) -> None:
     assert found.cwd == str(root)
 
 
-def test_relative_words_are_seen_from_where_the_command_starts(root: Path) -> None:
+def test_relative_paths_are_resolved_from_the_working_directory(root: Path) -> None:
     assert decide("cat app.py ../README.md", root, directory=root / "src") == "allow"
     assert decide("cat ../../x", root, directory=root / "src") == "ask"
     assert decide("cd src && cat app.py", root) == "allow"
@@ -93,7 +93,7 @@ def test_what_a_pattern_would_match_is_looked_at(root: Path) -> None:
     assert decide("cat src/*.py", root, "auto") == "allow"
 
 
-def test_reading_a_whole_tree_meets_the_secrets_in_it(root: Path) -> None:
+def test_reading_a_whole_tree_reports_the_secrets_in_it(root: Path) -> None:
     assert decide("grep -rn x .", root) == "allow"
     (root / "src/deep").mkdir()
     (root / "src/deep/.env").write_text("A=b\n")

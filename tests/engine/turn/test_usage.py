@@ -1,4 +1,4 @@
-"""Every request is counted, whoever makes it: the turn, its subagent, a summary."""
+"""Every request is counted: those of the turn, of a subagent and of a summary."""
 
 from __future__ import annotations
 
