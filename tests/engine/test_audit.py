@@ -42,7 +42,7 @@ def test_a_line_has_time_tool_decider_and_digest() -> None:
     ]
 
 
-def test_verify_says_what_is_wrong() -> None:
+def test_verify_names_the_broken_entry() -> None:
     assert check([FIRST, SECOND], SECOND.hash) == ("2 entries: the trail is whole", True)
     assert check([FIRST]) == ("1 entry: the trail is whole", True)
     assert check([FIRST], SECOND.hash) == ("entry 2: the newest entries are missing", False)

@@ -70,7 +70,7 @@ async def test_the_page_before_an_item_has_the_items_before_it() -> None:
             assert (found, has_more) == (whole[max(0, place - 10) : place], place > 10)
 
 
-async def test_a_page_in_the_middle_costs_what_is_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_in_the_middle_reads_only_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened() as (ledger, catalog):
         await catalog.create(session("s"))
         entries = await written(ledger)

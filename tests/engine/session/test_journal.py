@@ -153,7 +153,7 @@ async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypa
     await waiting
 
 
-async def test_what_is_written_is_shown_and_not_durable_yet() -> None:
+async def test_a_written_record_is_shown_before_it_is_durable() -> None:
     disk, face = Disk(), SilentFrontend(NoEditor())
     book = journal(disk, face)
     book.emit(notice("one"))

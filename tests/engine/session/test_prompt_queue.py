@@ -106,7 +106,7 @@ async def test_a_stop_of_a_prompt_that_is_withdrawn_before_it_begins_finds_nothi
     assert (await stop, await waiting.answer, played.ran) == (None, WITHDRAWN, [])
 
 
-async def test_what_waits_behind_a_stopped_turn_waits_for_the_user():
+async def test_prompts_behind_a_stopped_turn_wait_for_the_user():
     played = Played()
     first, second = played.submit("a"), played.submit("b")
     assert await played.stop() == outcome("a", "cancelled") == await first.answer
@@ -182,7 +182,7 @@ async def test_a_stop_of_a_turn_that_comes_to_nothing_gives_nothing():
         await waiting.answer
 
 
-async def test_what_comes_into_a_closed_line_is_withdrawn():
+async def test_a_prompt_for_a_closed_queue_is_withdrawn():
     played = Played()
     running = played.submit("a")
     await asyncio.sleep(0.01)

@@ -43,7 +43,7 @@ async def running_call(turn: Rig) -> None:
 # ---- names, models, modes -------------------------------------------------------------------------------------------
 
 
-async def test_what_one_window_chooses_holds_in_the_other(tmp_path: Path) -> None:
+async def test_a_setting_of_one_window_holds_in_the_other(tmp_path: Path) -> None:
     write = call("write_file", path="a.txt", content="x\n")
     async with rig(tmp_path, say("one"), write, say("two")) as turn, beside(turn, tmp_path) as other:
         await turn.live.configure(turn.session_id, mode="auto")
@@ -59,9 +59,7 @@ async def test_what_one_window_chooses_holds_in_the_other(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("while_it_runs", [False, True])
-async def test_a_mode_set_by_another_process_is_emitted_before_the_next_turn(
-    tmp_path: Path, while_it_runs: bool
-) -> None:
+async def test_a_mode_of_another_process_is_emitted_before_the_next_turn(tmp_path: Path, while_it_runs: bool) -> None:
     reply = Reply(parts=(Text("one"), Gate()))
     async with rig(tmp_path, reply, say("two"), say("three")) as turn, beside(turn, tmp_path) as other:
         running = asyncio.create_task(turn.prompt("hello"))
@@ -280,7 +278,7 @@ async def test_a_prompt_that_comes_while_its_session_is_deleted_is_answered_and_
             await turn.prompt("anybody there?")
 
 
-async def test_what_waits_in_a_session_that_another_window_deletes_is_answered(tmp_path: Path) -> None:
+async def test_waiting_prompts_are_answered_when_another_window_deletes_the_session(tmp_path: Path) -> None:
     async with rig(tmp_path, SLOW) as turn, beside(turn, tmp_path) as other:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
@@ -296,7 +294,7 @@ async def test_what_waits_in_a_session_that_another_window_deletes_is_answered(t
         assert [each.result().stop_reason for each in done] == ["cancelled"]
 
 
-async def test_a_session_that_works_elsewhere_is_not_deleted_and_keeps_what_waits_here(tmp_path: Path) -> None:
+async def test_a_session_with_a_turn_in_another_process_is_not_deleted_and_keeps_its_queue(tmp_path: Path) -> None:
     async with rig(tmp_path, SLOW, SLOW, say("fine"), say("fine too")) as turn, beside(turn, tmp_path) as other:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)

@@ -38,7 +38,7 @@ async def test_a_token_budget_ends_the_turn_and_the_next_prompt_works(tmp_path: 
         assert (await turn.prompt("again")).stop_reason == "end_turn"
 
 
-async def test_a_loop_of_identical_calls_stops_when_nobody_wants_it(tmp_path: Path) -> None:
+async def test_identical_calls_stop_the_turn_without_consent(tmp_path: Path) -> None:
     async with rig(tmp_path, otherwise=call("list_dir", path="."), maxIterations=50) as turn:
         outcome = await turn.prompt("loop")
         assert (outcome.stop_reason, outcome.usage.requests) == ("cancelled", 5)
@@ -46,7 +46,7 @@ async def test_a_loop_of_identical_calls_stops_when_nobody_wants_it(tmp_path: Pa
         turn.check_laws()
 
 
-async def test_a_loop_goes_on_when_the_person_says_so(tmp_path: Path) -> None:
+async def test_identical_calls_continue_with_consent(tmp_path: Path) -> None:
     async with rig(tmp_path, otherwise=call("list_dir", path="."), maxIterations=7) as turn:
         turn.face.user_answer = "Go on"
         assert (await turn.prompt("loop")).stop_reason == "max_iterations"
@@ -147,7 +147,7 @@ async def test_a_selection_within_a_line_is_named(tmp_path: Path) -> None:
 
 async def test_an_empty_prompt_is_a_clear_error(tmp_path: Path) -> None:
     async with rig(tmp_path, say("fine")) as turn:
-        with pytest.raises(BadRequest, match="nothing in it"):
+        with pytest.raises(BadRequest, match="must not be empty"):
             await turn.prompt("  ")
         assert (await turn.prompt("words")).stop_reason == "end_turn"
 

@@ -39,7 +39,7 @@ def test_steers_are_sent_once_in_order_and_reported_when_recorded() -> None:
     assert recorded == ["one", "two", "three"]
 
 
-def test_a_steer_that_a_run_did_not_send_goes_to_the_next_run() -> None:
+def test_words_that_a_run_did_not_read_are_given_to_the_next_one() -> None:
     steering, recorded = Steering(), list[str]()
     steering.steer(["read"], lambda: recorded.append("read"))
     steering.steer(["unread"], lambda: recorded.append("unread"))

@@ -104,7 +104,7 @@ async def test_a_denial_is_an_answer_and_the_turn_goes_on(tmp_path: Path) -> Non
         turn.check_laws()
 
 
-async def test_a_call_runs_and_is_recorded_with_the_amended_arguments(tmp_path: Path) -> None:
+async def test_what_the_user_amended_is_what_runs_and_what_history_records(tmp_path: Path) -> None:
     async with rig(tmp_path, call("bash", command="touch theirs"), say("ok"), say("again")) as turn:
         turn.answers(lambda _: Answer(option_id="allow_once", args={"command": "touch mine"}))
         await turn.prompt("run")
@@ -486,9 +486,7 @@ async def test_another_refusal_is_not_tried_again(tmp_path: Path) -> None:
         assert len(it.provider.requests) == 2
 
 
-async def test_the_user_hears_of_a_full_disk_each_time_it_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_disk_is_reported_each_time_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RETRY_SECONDS", 0.02)
     long = "words " * 4000
     async with rig(tmp_path, *[say(long) for _ in range(4)]) as turn:
