@@ -1,4 +1,4 @@
-"""The trail of decisions, as a person reads it."""
+"""The printed audit trail."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_only_decisions_are_in_the_trail() -> None:
     assert trail([Entry(1, None, FIRST), Entry(2, 1, other), Entry(3, None, SECOND)]) == (FIRST, SECOND)
 
 
-def test_a_line_says_when_what_who_and_for_which_digest() -> None:
+def test_a_line_has_time_tool_decider_and_digest() -> None:
     assert list(lines([FIRST, SECOND])) == [
         "   1  1970-01-01 00:00:00Z  deny   bash  user [reject]: it writes “use\\nanother\\u{202e}”  abcdef012345",
         "   2  1970-01-01 00:00:00Z  allow  bash  rule: Allow x  abcdef012345",
     ]
 
 
-def test_verify_says_what_is_wrong() -> None:
+def test_verify_names_the_broken_entry() -> None:
     assert check([FIRST, SECOND], SECOND.hash) == ("2 entries: the trail is whole", True)
     assert check([FIRST]) == ("1 entry: the trail is whole", True)
     assert check([FIRST], SECOND.hash) == ("entry 2: the newest entries are missing", False)

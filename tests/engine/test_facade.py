@@ -1,4 +1,4 @@
-"""Sessions are made, listed and opened before the model libraries are loaded."""
+"""Sessions are created, listed and opened before the model libraries are loaded."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ IMPORTED = "import sys, pilotfish.engine.engine; print('pydantic_ai' in sys.modu
 SERVED = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.faces import SilentFace
-from pilotfish.engine.engine import Live
+from tests.support.faces import SilentFrontend
+from pilotfish.engine.engine import Engine
 from pilotfish.config.settings import Settings
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.editor import NoEditor
 
 async def main():
-    live = Live(Settings(), Ledger.open(Path(sys.argv[1])), SilentFace(NoEditor()))
+    live = Engine(Settings(), Ledger.open(Path(sys.argv[1])), SilentFrontend(NoEditor()))
     session = await live.new()
     await live.list()
     await live.load(session.id)

@@ -1,4 +1,4 @@
-"""AGENTS.md is read like any file of the workspace: nothing outside it and no secret reaches the provider by it."""
+"""AGENTS.md follows the rules of the workspace: files outside it and secrets never reach the provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP servers of the user's: there in the first turn, judged like any call, let go when the settings name others."""
+"""MCP servers: available in the first turn, judged like any call, disconnected when the settings change."""
 
 from __future__ import annotations
 

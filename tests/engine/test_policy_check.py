@@ -1,4 +1,4 @@
-"""`pilotfish policy check` answers as the server would judge, line by line, and runs nothing."""
+"""`pilotfish policy check` answers each line with the verdict of the server and runs nothing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_directory_of_a_command_counts(check: Check, root: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_understood_is_refused(check: Check, line: str, why: str) -> None:
+def test_an_invalid_line_is_denied(check: Check, line: str, why: str) -> None:
     assert check.line(line) == {"verdict": "deny", "reason": why, "error": True}
 
 

@@ -1,4 +1,4 @@
-"""A transcript page by page: the pages joined are the whole, and a page costs what is on it."""
+"""Pages of a transcript: joined they are the whole transcript, and a page reads only the records it needs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def written(ledger: Ledger) -> list[Entry]:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 100, 5000])
-async def test_pages_joined_are_the_whole_transcript(limit: int) -> None:
+async def test_the_joined_pages_are_the_whole_transcript(limit: int) -> None:
     async with opened() as (ledger, catalog):
         await catalog.create(session("s"))
         whole = transcript(await written(ledger), running=TURN)
@@ -61,7 +61,7 @@ async def test_pages_joined_are_the_whole_transcript(limit: int) -> None:
         assert items == whole
 
 
-async def test_the_page_before_any_item_is_what_stands_before_it() -> None:
+async def test_the_page_before_an_item_has_the_items_before_it() -> None:
     async with opened() as (ledger, catalog):
         await catalog.create(session("s"))
         whole = transcript(await written(ledger), running=TURN)
@@ -70,7 +70,7 @@ async def test_the_page_before_any_item_is_what_stands_before_it() -> None:
             assert (found, has_more) == (whole[max(0, place - 10) : place], place > 10)
 
 
-async def test_a_page_in_the_middle_costs_what_is_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_in_the_middle_reads_only_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened() as (ledger, catalog):
         await catalog.create(session("s"))
         entries = await written(ledger)
@@ -89,7 +89,7 @@ async def test_a_page_in_the_middle_costs_what_is_on_it(monkeypatch: pytest.Monk
         assert read < len(entries) / 10
 
 
-async def test_an_item_that_is_not_there_is_refused_though_its_name_was_said() -> None:
+async def test_an_unknown_item_is_an_error_even_if_a_record_names_it() -> None:
     async with opened() as (ledger, catalog):
         await catalog.create(session("s"))
         await written(ledger)

@@ -1,4 +1,4 @@
-"""The engine on a scripted provider: real sessions, ledger, workspace and HTTP; only the person is played."""
+"""The engine on a scripted provider: real sessions, ledger, workspace and HTTP; only the user is simulated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MODELS: Mapping[Dialect, str] = {
 
 @dataclass
 class Rig:
-    """A running engine and what it told."""
+    """A running engine and its updates."""
 
     live: Engine
     face: SilentFrontend
@@ -71,7 +71,7 @@ class Rig:
         return [told.record.message for told in self.told if isinstance(told.record, NoticeRecord)]
 
     def statuses(self) -> dict[str, list[str]]:
-        """Every call's statuses in the order they were told, each once."""
+        """The statuses of every call, in order, without repetitions."""
         seen: dict[str, list[str]] = {}
         for told in self.told:
             if isinstance(told.record, ToolCallRecord):
@@ -87,7 +87,7 @@ class Rig:
         ]
 
     def check_laws(self) -> None:
-        """Laws 1, 2 and 3 of the wire, on what was told so far (no turn may be running)."""
+        """Check laws 1, 2 and 3 of the protocol on the updates so far (no turn may be running)."""
         assert [told.seq for told in self.told] == list(range(1, len(self.told) + 1))
         ended: set[str] = set()
         for told in self.told:
@@ -138,7 +138,7 @@ async def rig(
 
 @asynccontextmanager
 async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Engine]:
-    """A second process on the same ledger, while the first one works."""
+    """A second engine on the same ledger, as another process would be."""
     store = Ledger.open(tmp_path / "store")
     live = Engine(turn.live.settings, store, SilentFrontend(NoEditor()), roots=[turn.root], trusted=True)
     live.set_secret("openai", "test-key")

@@ -1,4 +1,4 @@
-"""Faces for tests of the engine: they keep what they are told and answer as they are bid."""
+"""A frontend for engine tests: it keeps all updates and gives scripted answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pilotfish audit SESSION`: the trail of decisions, for reading and for checking."""
+"""`pilotfish audit SESSION`: prints and verifies the audit trail of a session."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ from pilotfish.text.display_safe import one_line
 
 
 def trail(entries: Iterable[Entry]) -> tuple[ApprovalRecord, ...]:
-    """The decisions among a session's records, in order."""
+    """The decisions in the records of a session, in order."""
     return tuple(entry.record for entry in entries if isinstance(entry.record, ApprovalRecord))
 
 
 def lines(records: Sequence[ApprovalRecord]) -> Iterator[str]:
-    """One line for each decision: when, what, how decided, by what or whom, and the digest it was for."""
+    """One line for each decision: time, decision, tool, who decided, reason, digest."""
     for number, record in enumerate(records, start=1):
         when = datetime.fromtimestamp(record.timestamp, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        who = {"mode": "mode", "rule": "rule", "user": "user", "nobody": "nobody there"}[record.by]
-        said = record.rule or record.reason
+        who = {"mode": "mode", "rule": "rule", "user": "user", "nobody": "no client"}[record.by]
+        reason = record.rule or record.reason
         more = f" [{record.option_id}]" if record.option_id else ""
         note = f" “{record.feedback}”" if record.feedback else ""
-        text = (
-            f"{number:>4}  {when}  {record.decision:<5}  {record.tool}  {who}{more}: {said}{note}  {record.digest[:12]}"
-        )
-        yield one_line(text)
+        decided = f"{record.decision:<5}  {record.tool}  {who}{more}: {reason}{note}"
+        yield one_line(f"{number:>4}  {when}  {decided}  {record.digest[:12]}")
 
 
 def check(records: Sequence[ApprovalRecord], head: str | None = None) -> tuple[str, bool]:
-    """What `--verify` prints, and whether the trail is whole."""
+    """The output of `--verify`, and whether the trail is intact."""
     faults = verify(records, head)
     if not faults:
         count = len(records)

@@ -1,7 +1,7 @@
-"""What is around all sessions of a process: settings, folders and their trust, rules, models and keys, tools of others.
+"""What all sessions of a process share: settings, folders and their trust, rules, models and keys, MCP servers.
 
-Hides: where each comes from, and that any of it may change at any time. Promises: what is new holds from the next turn
-on; keys are kept in memory alone; nothing of a folder is used that is not trusted.
+Hides: where each comes from, and that each may change at any time. Promises: changes hold from the next turn on; keys
+are kept in memory only; rules of a folder are used only if it is trusted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pilotfish.engine.model.catalog import Available
 
-TURN = "pilotfish.engine.turn.orchestrator"  # with everything a turn imports: pydantic-ai above all
+TURN = "pilotfish.engine.turn.orchestrator"  # imports pydantic-ai, which is slow
 MODELS = "pilotfish.engine.model.resolve"
 
 
@@ -63,9 +63,9 @@ class EngineContext:
         self.asked = PendingApprovals(face)
         self.roots = [root.resolve() for root in roots]
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
-        """for clients that know no workspace trust: asks the user and keeps the answer in the book"""
+        """for clients without workspace trust: asks the user and saves the answer in the rule book"""
         self.warmed: asyncio.Event | None = None
-        """set once the provider's modules are loaded, where another thread does that"""
+        """set when another thread has loaded the provider's modules; None if no thread loads them"""
         self._trusted = trusted
         self._secrets: dict[str, str] = {}
         self._store_notices: list[StoreNotice] = []
@@ -76,7 +76,7 @@ class EngineContext:
         return f"{kind}_{uuid.uuid4().hex[:20]}"
 
     def set_settings(self, settings: Settings) -> None:
-        """New settings hold from the next turn on."""
+        """Replace the settings, from the next turn on."""
         if settings.telemetry != self.settings.telemetry:
             set_tracing(settings.telemetry)
         self.settings = settings
@@ -84,7 +84,7 @@ class EngineContext:
     # -- folders --------------------------------------------------------------------------------------------------
 
     def set_roots(self, roots: Sequence[Path]) -> None:
-        """The editor's folders. A session sees new ones from its next turn on."""
+        """Replace the editor's folders, from the next turn of each session on."""
         self.roots = [root.resolve() for root in roots]
 
     def roots_for(self, folder: str | None) -> list[Path]:
@@ -96,9 +96,9 @@ class EngineContext:
         return Workspace(self.roots_for(folder), self.face.editor, sandbox=lambda: chosen_sandbox(self.settings))
 
     async def sandbox_words(self) -> str:
-        """How commands are confined, for people. Trying the machine's sandbox takes a moment, once."""
+        """A description of the sandbox for the user. The first call probes the sandbox, which takes a moment."""
         wanted = (self.settings.sandbox, self.settings.network)
-        if wanted not in self._sandbox_words:  # else no thread: they may all be busy, and a status is wanted at once
+        if wanted not in self._sandbox_words:  # answer from the cache without a thread: all threads may be busy
             self._sandbox_words[wanted] = (await asyncio.to_thread(chosen_sandbox, self.settings)).words
         return self._sandbox_words[wanted]
 
@@ -108,28 +108,28 @@ class EngineContext:
         self._trusted = trusted
 
     def trusted(self, folder: str | None) -> bool:
-        """Whether the editor, or the user by name, trusts the folder."""
+        """Whether the editor trusts the workspace, or the user trusts this folder."""
         return self._trusted or (folder is not None and self.book.trusts(Path(folder)))
 
     def standing_rules(self, folder: str | None) -> tuple[Rule, ...]:
         return self.book.rules_for(Path(folder) if folder else None, self.settings, trusted=self.trusted(folder))
 
     def rule_problems(self, folder: str | None) -> tuple[str, ...]:
-        """What stands in files of rules and cannot be used."""
+        """Descriptions of invalid entries in the rule files."""
         return self.book.problems(Path(folder) if folder else None, trusted=self.trusted(folder))
 
     def add_rule(self, rule: Rule, folder: str | None) -> None:
         self.book.add(rule, Path(folder) if folder else None)
 
     def use_mcp(self) -> None:
-        """Connect to the MCP servers of the settings, unless that is done; only where something is trusted."""
+        """Connect to the MCP servers of the settings, if not connected yet. Call only for a trusted folder."""
         config = self.settings.mcp_config
         self.mcp.use(Path(config).expanduser() if config else None)
 
     # -- models ---------------------------------------------------------------------------------------------------
 
     def set_secret(self, provider: str, key: str) -> None:
-        """A key from the editor's secret store: memory only. The provider as a model string or `models` names it."""
+        """Set or clear an API key, in memory only. `provider` is named as in a model string or in `models`."""
         name = name_of_key(provider)
         if key:
             self._secrets[name] = key
@@ -137,7 +137,7 @@ class EngineContext:
             self._secrets.pop(name, None)
 
     def model_for(self, name: str) -> Model:
-        """The model of a session; a TurnError with a remedy when it cannot be had."""
+        """Resolve a model. Raises TurnError with a remedy if that fails."""
         from pilotfish.engine.model import resolve
 
         return resolve.resolve(name, self.settings, self._secrets)
@@ -149,39 +149,39 @@ class EngineContext:
         return await resolve.available(self.settings, self._secrets)
 
     async def close_models(self) -> None:
-        """Close the connections to providers, if there ever were any."""
+        """Close the connections to providers."""
         if MODELS in sys.modules:
             from pilotfish.engine.model import resolve
 
             await resolve.aclose()
 
     async def warm(self) -> None:
-        """Returns when the modules of a turn, and of the model's provider, are loaded.
+        """Return when the modules of a turn, and of the model's provider, are loaded.
 
-        They take most of a second, so sessions are made, listed and opened without them; and they are loaded in a
-        thread, because on the event loop they would hold up everyone. This is the one place that waits for them.
+        The import takes most of a second, so sessions are created, listed and opened without it. It runs in a thread to
+        keep the event loop free. Only this method waits for it.
         """
         if self.warmed is not None:
             await self.warmed.wait()
         if TURN not in sys.modules:
             await asyncio.to_thread(importlib.import_module, TURN)
 
-    # -- what all sessions share ----------------------------------------------------------------------------------
+    # -- store, scheduling ----------------------------------------------------------------------------------------
 
     def store_notices(self) -> Sequence[StoreNotice]:
-        """What the user should know of the store; each is given once."""
+        """New notices of the store for the user. Each is returned once."""
         fresh = [notice for notice in self.ledger.notices if notice not in self._store_notices]
         self._store_notices += fresh
         return fresh
 
     async def fairness_gate(self) -> None:
-        """Lets one turn through in each round of the event loop. Fifty that are woken together, by one commit or one
-        packet, would each do their step in a row, and nobody else would be served meanwhile."""
+        """Let one turn pass per iteration of the event loop. Otherwise many turns that wake up together, by one commit
+        or one packet, would block all other work until each has made its step."""
         async with self._gate:
             await asyncio.sleep(0)
 
 
 @lru_cache(maxsize=64)
 def _path(name: str) -> Path:
-    """Made once: the folder of a session is looked up before every turn."""
+    """Cached, because every turn looks up the folder of its session."""
     return Path(name)

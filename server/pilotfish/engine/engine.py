@@ -1,6 +1,6 @@
-"""Live sessions, with what is around them: what every face talks to.
+"""The engine: the interface that every frontend uses to work with sessions.
 
-Hides: which sessions are open, how questions wait. Promises: every method is safe to call at any time, raises only
+Hides: which sessions are open, pending questions. Promises: every method can be called at any time, raises only
 `RequestError`, `StorageError` or `TurnError`, and leaves every session usable.
 """
 
@@ -49,7 +49,7 @@ class ListedSessions:
 
 
 class Engine(EngineContext):
-    """The sessions of one process. A face has one door, and behind it both these and what is around them."""
+    """The sessions of one process, and what they share (`EngineContext`)."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class Engine(EngineContext):
         self._sessions: dict[str, LiveSession] = {}
 
     async def aclose(self) -> None:
-        """End everything: turns stopped, processes killed, questions refused, the ledger closed."""
-        self.asked.let_go()
+        """Stop all turns, kill processes, cancel questions, close the ledger."""
+        self.asked.cancel_all()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
-        # Side by side: a foreign server that does not let go must not cost the store its time to close.
+        # In parallel: an MCP server that is slow to close must not delay the ledger.
         await asyncio.gather(self.mcp.aclose(), self.close_models(), self.ledger.aclose())
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Engine(EngineContext):
             updated_at=now,
         )
         await self.catalog.create(row)
-        await self._made(row).open()
+        await self._add(row).open()
         return self._session(row)
 
     async def list(
@@ -123,24 +123,24 @@ class Engine(EngineContext):
             )
 
     async def session(self, session_id: str) -> Session:
-        """A session as it is now."""
+        """The current state of a session."""
         return self._session((await self._open(session_id)).row)
 
     async def rename(self, session_id: str, title: str) -> Session:
         session = await self._open(session_id)
         if not title.strip():
-            raise BadRequest("title: a session needs a name", field="title")
+            raise BadRequest("title: must not be empty", field="title")
         session.row = await self.catalog.rename(session_id, title.strip())
-        return await self._told(session)
+        return await self._emit_row(session)
 
     async def configure(self, session_id: str, model: str | None = None, mode: str | None = None) -> Session:
         session = await self._open(session_id)
         session.row = await self.catalog.configure(session_id, model, _mode(mode) if mode else None)
-        return await self._told(session)
+        return await self._emit_row(session)
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
-        lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything of it is ended
+        lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything is stopped
         try:
             await session.aclose()
             await self.catalog.delete(session_id)
@@ -150,7 +150,7 @@ class Engine(EngineContext):
         self.transcript_path(session_id).unlink(missing_ok=True)
 
     def transcript_path(self, session_id: str) -> Path:
-        """Where a face may write a session's transcript for an editor to open. It is deleted with the session."""
+        """The file to which a frontend may write the transcript for an editor. It is deleted with the session."""
         return self.ledger.directory / "transcripts" / f"{session_id}.md"
 
     async def fork(self, session_id: str, item_id: str | None = None) -> Session:
@@ -158,7 +158,7 @@ class Engine(EngineContext):
         await session.wait_written()
         upto = None if item_id is None else await transcript_pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
-        await self._made(row).open(forked=True)
+        await self._add(row).open(forked=True)
         return self._session(row)
 
     async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
@@ -168,7 +168,7 @@ class Engine(EngineContext):
         return await self.catalog.export_json(session_id)
 
     async def import_session(self, text: str, folder: str | None = None) -> Session:
-        """Take a session in: our own JSON export, or the older `sessions/{id}.json`."""
+        """Import a session from a JSON export, or from the older `sessions/{id}.json`."""
         new_id = self.new_id("ses")
         try:
             row = await self.catalog.import_json(text, new_id)
@@ -192,13 +192,13 @@ class Engine(EngineContext):
         in_line: Callable[[], None] = lambda: None,
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
-        is called when the session has it: what is asked of the session from then on finds it there."""
-        session = await self._in_order(session_id)
+        is called when the prompt is in the queue of the session, where later requests find it."""
+        session = await self._open_in_order(session_id)
         return await session.prompt(blocks, prompt_id, when_busy, in_line)
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
-        session = await self._in_order(session_id)
+        session = await self._open_in_order(session_id)
         began = self.clock()
         if call_id is not None:
             if session.turn is None or not await session.turn.stop_call(call_id):
@@ -215,7 +215,7 @@ class Engine(EngineContext):
         return outcome.receipt
 
     async def retry(self, session_id: str) -> None:
-        """The rest of a wait before the next try is not waited for; nothing to do when nobody waits."""
+        """If the turn waits before a retry, retry now."""
         session = await self._open(session_id)
         if session.turn is not None:
             session.turn.skip_backoff()
@@ -245,17 +245,17 @@ class Engine(EngineContext):
             try:
                 return await asyncio.shield(reverting)
             except asyncio.CancelledError:
-                await asyncio.wait((reverting,))  # files are put back all or none, and it is recorded
+                await asyncio.wait((reverting,))  # finish: files are reverted all or none, and recorded
                 raise
 
     async def compact(self, session_id: str) -> bool | None:
-        """Summarise the older part of a conversation. False: there is nothing to summarise. None: it was stopped."""
+        """Summarise the older messages. Returns False if there is nothing to summarise, None if it was stopped."""
         return await (await self._open(session_id)).compact()
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
-        """The user's answer, from any surface; None: there is nobody to answer. False: it was answered already."""
+        """Answer a question; None if no client can answer. Returns False if it was answered already."""
         return self.asked.answer(approval_id, answer)
 
     def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
@@ -271,7 +271,7 @@ class Engine(EngineContext):
         return (*own, *self.standing_rules(folder))
 
     async def add_session_rule(self, session_id: str, rule: Rule) -> None:
-        """A rule that holds in one session, for as long as it is open."""
+        """Add a rule for one session. It is not saved."""
         session = await self._open(session_id)
         if rule not in session.rules:
             session.rules.append(rule)
@@ -303,13 +303,13 @@ class Engine(EngineContext):
             "memory": resident_bytes(),
         }
 
-    # -- within -----------------------------------------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------------------------------------
 
     async def _open(self, session_id: str) -> LiveSession:
         session = self._sessions.get(session_id)
         if session is None:
             row = await self.catalog.get(session_id)
-            session = self._sessions.get(session_id) or self._made(row)
+            session = self._sessions.get(session_id) or self._add(row)
         try:
             await session.open()
         except UnknownSession:  # another process has deleted it
@@ -318,9 +318,9 @@ class Engine(EngineContext):
             raise
         return session
 
-    async def _in_order(self, session_id: str) -> LiveSession:
-        """At once, when it is open: what other processes wrote is not looked for. So prompts and stops keep the order
-        in which they come."""
+    async def _open_in_order(self, session_id: str) -> LiveSession:
+        """Return an open session without a look at the ledger, so that prompts and stops keep the order of their
+        arrival."""
         session = self._sessions.get(session_id)
         return session if session is not None and session.conversation.is_open else await self._open(session_id)
 
@@ -328,7 +328,7 @@ class Engine(EngineContext):
         if self._sessions.get(session.row.id) is session:
             del self._sessions[session.row.id]
 
-    def _made(self, row: SessionRow) -> LiveSession:
+    def _add(self, row: SessionRow) -> LiveSession:
         self._sessions[row.id] = session = LiveSession(self, row)
         return session
 
@@ -351,22 +351,22 @@ class Engine(EngineContext):
             elsewhere=live is not None and live.conversation.elsewhere is not None,
         )
 
-    async def _told(self, session: LiveSession) -> Session:
-        await session.tell_row()
+    async def _emit_row(self, session: LiveSession) -> Session:
+        await session.emit_row()
         return self._session(session.row)
 
     def session_of(self, session_id: str) -> Session | None:
-        """A session as it is now, when it is open here."""
+        """The current state of a session that is open in this process."""
         live = self._sessions.get(session_id)
         return self._session(live.row) if live else None
 
 
 def _real(folder: str | None) -> str | None:
-    """A folder under the one name that it has whatever links lead to it: its sessions are found by every one."""
+    """Resolve links, so that the sessions of a folder are found by every path to it."""
     return os.path.realpath(folder) if folder is not None else None
 
 
 def _mode(mode: str) -> str:
     if mode not in ("ask", "plan", "edit", "auto"):
-        raise BadRequest(f"mode: {mode!r} is none of ask, plan, edit, auto", field="mode")
+        raise BadRequest(f"mode: {mode!r} is not one of ask, plan, edit, auto", field="mode")
     return mode

@@ -1,4 +1,4 @@
-"""What the engine needs of a face (the language server, ACP, a terminal) and tells it, and a turn of its session."""
+"""The interface between the engine and its frontends (language server, ACP, terminal)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "rej
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session as a face shows it."""
+    """A session as a frontend shows it."""
 
     id: str
     title: str
     workspace_folder: str | None
-    """a directory, or None"""
+    """path of a directory"""
     model: str
     mode: str
     created_at: float
@@ -47,7 +47,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SessionUpdate:
-    """One numbered thing to tell: a face gives it its own form and sends it, in this order."""
+    """One numbered update. A frontend translates it and sends it, in the order of `seq`."""
 
     session_id: str
     turn_id: str
@@ -60,14 +60,14 @@ class Option:
     id: OptionId
     label: str
     rule: str | None = None
-    """the rule that would be written, in words"""
+    """description of the rule that this option saves"""
     standing: Rule | None = None
-    """the rule itself"""
+    """the rule that this option saves"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """May this call run? For one digest: exact arguments and the versions of the documents they touch."""
+    """Asks the user whether a call may run. An approval holds for one digest: exact arguments and document versions."""
 
     approval_id: str
     session_id: str
@@ -77,7 +77,7 @@ class Question:
     digest: str
     preview: Preview
     parsed: Sequence[str]
-    """for a command: what would run, in words"""
+    """for a command: a description of each part that would run"""
     options: tuple[Option, ...]
     amendable: bool
 
@@ -87,9 +87,9 @@ class Answer:
     option_id: OptionId
     feedback: str | None = None
     args: Mapping[str, Any] | None = None
-    """the arguments as the user amended them"""
+    """the arguments if the user amended them"""
     by: str = "user"
-    """which surface answered"""
+    """the part of the user interface that answered"""
 
 
 class Frontend(Protocol):
@@ -99,26 +99,26 @@ class Frontend(Protocol):
     def editor(self) -> Editor: ...
 
     def notify(self, update: SessionUpdate) -> None:
-        """Send; never blocks."""
+        """Send an update. Never blocks."""
         ...
 
     @property
     def keeps_up(self) -> bool:
-        """Whether the client reads as fast as it is told. The engine joins chunks while it does not."""
+        """Whether the client reads updates as fast as they are sent. While it does not, the engine joins chunks."""
         ...
 
     async def room(self) -> None:
-        """Returns when the client keeps up again."""
+        """Return when the client keeps up again."""
         ...
 
     def ask(self, question: Question) -> None:
-        """Show a question on every surface. Answers come back through `Live.answer`, from any of them."""
+        """Show a question in every part of the user interface. The answer comes through `Engine.answer`."""
         ...
 
     def resolved(self, question: Question, option_id: str, by: str) -> None:
-        """A question is over: clear it everywhere."""
+        """Remove a question that was answered or cancelled."""
         ...
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        """The tool `ask_user`. None: dismissed, or nobody is there."""
+        """Ask for the tool `ask_user`. None if the user dismissed the question or no client is connected."""
         ...

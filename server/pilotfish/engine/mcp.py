@@ -1,7 +1,7 @@
-"""Tools of MCP servers: found in a configuration file of the user's, probed one by one, run like any other call.
+"""The tools of MCP servers from the user's configuration file. They run like any other call.
 
-A server that is slow or dead costs nothing but itself: it is left out, and `status` says why. A turn that begins while
-servers still connect waits for them: what the user has set up is there.
+A server that does not connect is left out, and `status` has the reason. A turn that begins while servers connect waits
+for them, at most PROBE_SECONDS.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CONNECTING = "connecting"
-PROBE_SECONDS = 10.0  # that a server has to connect; so long the first turn may wait for it
+PROBE_SECONDS = 10.0  # time limit to connect; the first turn waits this long at most
 
 
 class AnyArgs(Args):
-    """Arguments whose schema the MCP server knows and checks."""
+    """Arguments that the MCP server validates."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -45,7 +45,7 @@ class Server:
 
 
 class Servers:
-    """The MCP servers of this process. Each is held by a task of its own, so none can hold up another."""
+    """The MCP servers of this process. Each has a task of its own, so a slow server does not delay another."""
 
     def __init__(self) -> None:
         self.found: dict[str, Server] = {}
@@ -58,12 +58,12 @@ class Servers:
 
     @property
     def toolsets(self) -> list[AbstractToolset[Any]]:
-        """Those that have answered by now."""
+        """The tools of the servers that are connected."""
         return list(self._toolsets.values())
 
     def use(self, config: Path | None) -> None:
-        """Connect to what the file names, behind everything else, and let go of what another one named. The same file
-        again changes nothing."""
+        """Connect to the servers of a configuration file in the background, and disconnect those of the previous file.
+        Does nothing for the same file."""
         if config == self._config:
             return
         self._config = config
@@ -76,11 +76,11 @@ class Servers:
             self._spawn(self._connect(config, self._stop))
 
     async def settled(self) -> None:
-        """Returns when every server is there or given up."""
+        """Return when every server is connected or has failed."""
         await self._settled.wait()
 
     def hurry(self) -> None:
-        """Nobody waits for servers that still connect any more."""
+        """End all waits in `settled`."""
         self._settled.set()
 
     async def aclose(self) -> None:
@@ -107,7 +107,7 @@ class Servers:
 
             toolsets = await asyncio.to_thread(load_mcp_toolsets, config)
         except Exception as error:
-            log.warning("the MCP configuration could not be read: %s", error)
+            log.warning("cannot read the MCP configuration: %s", error)
             self._found(Server(config.name, available=False, reason=f"could not be read: {error}"), stop)
             return
         named = {_server_of(toolset).id or toolset.label: toolset for toolset in toolsets}
@@ -119,7 +119,7 @@ class Servers:
             self._settled.set()
 
     async def _hold(self, name: str, toolset: AbstractToolset[Any], stop: asyncio.Event) -> None:
-        """Enter and leave a server's connection in one task, as its library wants it."""
+        """Enter and leave the connection of a server in one task, as the library requires."""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(PROBE_SECONDS):
@@ -139,14 +139,14 @@ class Servers:
 
 
 def _server_of(toolset: Any) -> Any:
-    """The library's connection inside what it wraps around it."""
+    """The innermost toolset, which has the connection."""
     while hasattr(toolset, "wrapped"):
         toolset = toolset.wrapped
     return toolset
 
 
 def foreign_tool(definition: ToolDefinition, handler: WrapToolExecuteHandler) -> Tool[AnyArgs]:
-    """A tool of someone else's as one of ours: judged by policy as an execution, under `server/tool`."""
+    """Wrap an MCP tool. Policy judges it as an execution, under the name `server/tool`."""
 
     async def run(context: Context, args: AnyArgs) -> Result:
         del context

@@ -1,7 +1,6 @@
 """Questions that wait for the user's answer.
 
-Hides: who waits for what. Promises: the first answer wins, every surface is cleared, a question whose turn ends is
-over, and a standing rule is written only when its words were the chosen answer.
+Promises: the first answer wins; the frontend removes a question that was answered; a question ends with its turn.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ class _Waiting:
 
 
 class PendingApprovals:
-    """All open ones, of every session."""
+    """The open questions of all sessions."""
 
     def __init__(self, face: Frontend) -> None:
         self._face = face
         self._open: dict[str, _Waiting] = {}
 
     async def ask(self, question: Question) -> Answer | None:
-        """Ask the user, on every surface. The first answer wins; None means that nobody can answer."""
+        """Ask the user and wait for the answer. None if no client can answer."""
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._open[question.approval_id] = waiting
         try:
@@ -38,7 +37,7 @@ class PendingApprovals:
             raise
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
-        """The user's answer, from any surface; None: there is nobody to answer. False: it was answered already."""
+        """Answer a question; None if no client can answer. Returns False if it was answered already."""
         waiting = self._open.get(approval_id)
         if waiting is None or waiting.answer.done():
             return False
@@ -52,8 +51,8 @@ class PendingApprovals:
             if session_id is None or waiting.question.session_id == session_id
         )
 
-    def let_go(self) -> None:
-        """Nobody will answer any more."""
+    def cancel_all(self) -> None:
+        """Cancel all questions: the client is gone."""
         for waiting in tuple(self._open.values()):
             self._resolve(waiting, None, "client gone")
 
@@ -65,13 +64,13 @@ class PendingApprovals:
 
 
 def options(facts: CallFacts) -> tuple[Option, ...]:
-    """The answers that a call can be given, with the rules that some of them write."""
+    """The answer options for a call, with the rules that some of them save."""
     offered: list[tuple[OptionId, str, Rule | None]] = [
         ("allow_once", "Allow once", None),
         ("allow_session", "Allow for this session", narrowest_rule(facts, "session")),
         ("allow_always", "Always allow", narrowest_rule(facts, "workspace")),
         ("reject", "Deny", None),
-        ("reject_always", "Always deny", _never(facts)),
+        ("reject_always", "Always deny", _deny_rule(facts)),
     ]
     return tuple(
         Option(id=option, label=label, rule=describe(rule) if rule else None, standing=rule)
@@ -80,7 +79,7 @@ def options(facts: CallFacts) -> tuple[Option, ...]:
     )
 
 
-def _never(facts: CallFacts) -> Rule | None:
-    """The rule of “Always deny”: this very command, or every way to change this file."""
+def _deny_rule(facts: CallFacts) -> Rule | None:
+    """The rule of “Always deny”: for this exact command, or for all changes of this file."""
     allowing = None if facts.command is not None else narrowest_rule(facts, "workspace")
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")

@@ -1,12 +1,12 @@
-"""`pilotfish policy check`: why would I be asked? Judges calls without running anything.
+"""`pilotfish policy check`: shows how policy judges a call, without running it.
 
-One JSON object a line in, one out:
+Input and output are JSON objects, one per line:
 
     {"tool": "bash", "args": {"command": "git status"}, "mode": "ask", "root": "."}
     {"verdict": "allow", "reason": "it only reads", "commands": ["git status: only reads"]}
 
 `mode`, `root`, `cwd`, `trusted` (default true) and `rules` (added to the standing ones) may be left out.
-Facts are gathered and judged by the same functions that judge a real call.
+The functions that collect and judge the facts are those of a real call.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_LINE = 4_000_000  # characters
 
 
 def main(stdin: TextIO, stdout: TextIO) -> int:
-    """Answer every line, in order. Returns the exit code: 0, or 2 when a line could not be read."""
+    """Answer every line, in order. Returns the exit code: 0, or 2 if a line was invalid."""
     check = Check(RuleBook(), load_user().settings)
     code = 0
     for line in stdin:
@@ -51,14 +51,14 @@ def main(stdin: TextIO, stdout: TextIO) -> int:
 
 
 class Check:
-    """Judges calls as this user's server would."""
+    """Judges calls like the server of this user."""
 
     def __init__(self, book: RuleBook, settings: Settings) -> None:
         self._book = book
         self._settings = settings
 
     def line(self, line: str) -> dict[str, Any]:
-        """The answer to one line of JSON; never raises."""
+        """Answer one line of JSON. Never raises."""
         try:
             value = orjson.loads(line) if len(line) <= MAX_LINE else None
         except ValueError:
@@ -78,7 +78,7 @@ class Check:
         return answer
 
     def judge(self, call: Mapping[str, Any]) -> Verdict:
-        """The verdict on a call as JSON has it. Raises ValueError for what cannot be understood."""
+        """Judge a call given as JSON. Raises ValueError if the call is invalid."""
         mode = Mode(str(call.get("mode", self._settings.mode)))
         root = Path(str(call.get("root", "."))).expanduser().resolve()
         trusted = call.get("trusted", True) is True
@@ -123,5 +123,5 @@ def _extra(entries: object) -> tuple[Rule, ...]:
 
 
 def _bad(why: str) -> dict[str, Any]:
-    """What cannot be understood is refused."""
+    """The answer to an invalid line."""
     return {"verdict": "deny", "reason": why, "error": True}

@@ -1,7 +1,7 @@
-"""A prompt as the model receives it: the user's blocks, the facts around them, and the standing instructions.
+"""Builds the prompt for the model: the user's content blocks, facts about the environment, and the instructions.
 
-Hides: how attachments, selections, diagnostics and mentions become text. Promises: nothing the user attached is
-dropped in silence (what cannot be given is said, in the prompt and as a notice), and instructions stay small.
+Hides: how attachments, selections, diagnostics and mentions become text. Promises: an attachment that cannot be sent is
+reported in the prompt and as a notice; instructions stay small.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_IMAGE_BYTES = 10 * 1024 * 1024
-MAX_RESOURCE_CHARS = 40_000  # what one attached file may add to the context
-MAX_RULES_CHARS = 16_000  # what one AGENTS.md may add to every request
+MAX_RESOURCE_CHARS = 40_000  # limit of one attached file
+MAX_RULES_CHARS = 16_000  # limit of one AGENTS.md file
 
 
 @dataclass(slots=True)
 class PreparedPrompt:
-    """What goes to the model, what is stored apart, and what the user must hear of."""
+    """The content for the model, the attachments to store, and notices for the user."""
 
     content: list[UserContent] = field(default_factory=list["UserContent"])
     attachments: list[tuple[bytes, Attachment]] = field(default_factory=list[tuple[bytes, Attachment]])
@@ -45,7 +45,7 @@ class PreparedPrompt:
 
 
 async def prepare(blocks: Sequence[Mapping[str, Any]], workspace: Workspace) -> PreparedPrompt:
-    """Turn the wire's content blocks into what the model is sent."""
+    """Build the content for the model from the content blocks of a prompt."""
     prepared = PreparedPrompt()
     mentioned: dict[Mention, None] = {}
     for index, block in enumerate(blocks):
@@ -61,19 +61,17 @@ async def prepare(blocks: Sequence[Mapping[str, Any]], workspace: Workspace) -> 
             case "diagnostic":
                 prepared.content.append(await _diagnostic(block, workspace))
             case kind:
-                raise BadRequest(
-                    f"prompt.{index}.type: {kind!r} is not a kind of content", field=f"prompt.{index}.type"
-                )
+                raise BadRequest(f"prompt.{index}.type: {kind!r} is not a content type", field=f"prompt.{index}.type")
     for mention in mentioned:
         if (text := await _mention(mention, workspace)) is not None:
             prepared.content.append(text)
     if not any(not isinstance(item, str) or item.strip() for item in prepared.content):
-        raise BadRequest("prompt: there is nothing in it", field="prompt")
+        raise BadRequest("prompt: must not be empty", field="prompt")
     return prepared
 
 
 def plain_text(blocks: Sequence[Mapping[str, Any]]) -> str:
-    """The words of a prompt, for titles, search and people."""
+    """The text of a prompt, for titles, search and display."""
     return "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text").strip()
 
 
@@ -83,7 +81,7 @@ def standing_instructions() -> str:
 
 
 def environment_facts(workspace: Workspace, *, mode: str, today: date, trusted: bool) -> str:
-    """The compact block of facts that stands behind the instructions."""
+    """The block of facts that follows the instructions."""
     roots = ", ".join(str(root) for root in workspace.roots) or "none"
     lines = [
         f"Workspace: {roots}",
@@ -93,7 +91,7 @@ def environment_facts(workspace: Workspace, *, mode: str, today: date, trusted: 
     ]
     if not trusted:
         lines.append("The workspace is not trusted: read and explain only.")
-    # What else the user has open, settings and notes, is nobody's business.
+    # Documents outside the workspace are private.
     inside = [
         buffer.path for buffer in workspace.open_documents() if any(map(buffer.path.is_relative_to, workspace.roots))
     ]
@@ -111,14 +109,14 @@ _MODE_WORDS = {
 
 
 class InstructionFiles:
-    """`AGENTS.md` files, nearest last: a nested one wins over its parents. Read again only when they change."""
+    """The `AGENTS.md` files, outermost first, so that nested files take precedence. Cached until a file changes."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._cached: tuple[tuple[tuple[str, int, int], ...], str] | None = None
 
     def text(self, near: Sequence[Path] = ()) -> str:
-        """The rules that hold for the roots and for the directories of these files, marked by origin."""
+        """The text of the files that apply to the roots and to the files in `near`, marked by origin."""
         files = self._files(near)
         stamps = tuple((str(file), stat.st_mtime_ns, stat.st_size) for file in files for stat in (file.stat(),))
         if self._cached is None or self._cached[0] != stamps:
@@ -126,7 +124,7 @@ class InstructionFiles:
         return self._cached[1]
 
     def there(self, near: Sequence[Path] = ()) -> bool:
-        """Whether there are any, without reading them."""
+        """Whether any file exists, without reading it."""
         return bool(self._files(near))
 
     def _files(self, near: Sequence[Path]) -> list[Path]:
@@ -140,7 +138,7 @@ class InstructionFiles:
         return [file for directory in ordered if self._may_be_read(file := _rules_file(directory))]
 
     def _may_be_read(self, file: Path) -> bool:
-        """Whether it is a file like any other of the workspace: no link that leaves it, no secret."""
+        """Whether the file is inside the workspace, links resolved, and not a secret."""
         try:
             place = self._workspace.resolve(str(file))
             return place.inside and not place.secret and place.path.is_file()
@@ -197,7 +195,7 @@ def _image(block: Mapping[str, Any], index: int, prepared: PreparedPrompt) -> No
         prepared.notices.append(f"An image was not attached: {why}.")
         prepared.content.append(f"[An image was attached but could not be given to you: {why}]")
         return
-    from pydantic_ai.messages import BinaryContent  # only a turn needs it, which has loaded it
+    from pydantic_ai.messages import BinaryContent  # a slow import that a turn has made already
 
     content = BinaryContent(data, media_type=mime)
     prepared.content.append(content)
@@ -228,7 +226,7 @@ async def _diagnostic(block: Mapping[str, Any], workspace: Workspace) -> str:
 
 
 async def _mention(mention: Mention, workspace: Workspace) -> str | None:
-    """What is mentioned, when it is a file; other words with an @ stay words."""
+    """The attachment for a mentioned file. None if the mention is not a file."""
     try:
         place = workspace.resolve(mention.name)
         if not place.inside or place.sensitive or not place.path.is_file():
@@ -245,8 +243,8 @@ async def _mention(mention: Mention, workspace: Workspace) -> str | None:
 
 
 def _shown(view: View, bounds: tuple[int, int] | None, workspace: Workspace) -> tuple[str, bool]:
-    """A file, or the lines of it between these (from zero, the last one too), and whether it had to be cut. What is
-    shown, the model knows from now on, and no line more: it may not write over the others."""
+    """The text of a file or of its lines `bounds` (zero-based, inclusive), and whether it was cut. Marks the shown
+    lines as read: the model may overwrite only lines that it has read."""
     rows = view.text.split("\n")
     first, last = bounds or (0, len(rows) - 1)
     whole = "\n".join(rows[first : last + 1])
@@ -267,7 +265,7 @@ def _cut(text: str) -> tuple[str, bool]:
 
 
 def _within_line(value: object, view: View, encoding: str) -> str:
-    """The words that are selected, where they are a part of one line."""
+    """The selected text as an attribute, if the selection is a part of one line."""
     bounds = _line_bounds(value)
     rows = view.text.split("\n")
     if bounds is None or bounds[0] != bounds[1] or bounds[0] >= len(rows):

@@ -1,7 +1,7 @@
-"""A transcript page by page, and where in the ledger an item stands.
+"""Reads a transcript page by page, and finds the record of an item.
 
-Hides: that items are folded from records, and that an item's records lie apart. Promises: pages joined are the whole
-transcript, in order, each item once.
+Hides: that items are folded from records, and that the records of an item are not adjacent. Promises: the joined pages
+are the whole transcript, in order, each item once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pilotfish.conversation.records import SteerRecord, TurnEndRecord, TurnStart
 from pilotfish.errors import UnknownCall
 from pilotfish.store.ledger import Ledger
 
-LONG = 2000  # records that are folded in a thread: on the event loop they would hold up everyone
+LONG = 2000  # from this many records on, fold in a thread to keep the event loop free
 
 Items = tuple[Item, ...]
 
@@ -29,8 +29,8 @@ async def newest(ledger: Ledger, session_id: str, limit: int, running: str | Non
 
 
 async def older(ledger: Ledger, session_id: str, before: str, limit: int, running: str | None) -> tuple[Items, bool]:
-    """The last items before another one, and whether there are more. Only its turn is read, and those before it that
-    fill the page."""
+    """The last items before the item `before`, and whether there are more. Reads only its turn and the turns that fill
+    the page."""
     end = await _after(ledger, session_id, before)
     size = 4 * limit
     while True:
@@ -41,14 +41,14 @@ async def older(ledger: Ledger, session_id: str, before: str, limit: int, runnin
         if not has_more and end is None:
             raise UnknownCall(f"No item has the id {before!r}.")
         if not has_more:
-            end = None  # what names the item is not where it stands
+            end = None  # the record that names the item is not at its place
         size *= 4
 
 
 async def _upto(ledger: Ledger, session_id: str, end: int | None, size: int, running: str | None) -> tuple[Items, bool]:
-    """The items of the last `size` records before the record `end`, and whether there are more. From the start of a
-    turn on: an item's place is that of its first record, so half a turn would show its items in other places than the
-    whole one."""
+    """The items of the last `size` records before the record `end`, and whether there are more. The items
+    begin with the start of a turn: the place of an item is that of its first record, so a partial turn would have
+    another order than the whole turn."""
     page = await ledger.page(session_id, end, size)
     whole = 0
     if page.has_more:
@@ -66,7 +66,7 @@ async def _upto(ledger: Ledger, session_id: str, end: int | None, size: int, run
 
 
 async def _after(ledger: Ledger, session_id: str, item_id: str) -> int | None:
-    """The record before which everything of an item stands; None where that is the end."""
+    """The number of a record that is after all records of an item. None for the end of the ledger."""
     stem, _, tail = item_id.rpartition(".")
     if stem in ("file", "notice", "compaction", "steer") and tail.isdecimal():
         return await ledger.read(lambda tables: tables.next_turn(session_id, int(tail)))
@@ -74,7 +74,7 @@ async def _after(ledger: Ledger, session_id: str, item_id: str) -> int | None:
 
 
 async def end_of(ledger: Ledger, session_id: str, item_id: str) -> int:
-    """The record that an item ends with; the end of its turn, when nothing but the end comes after it."""
+    """The number of the last record of an item, or of the end of its turn if nothing else follows the item."""
     entries = await ledger.history(session_id)
     place: int | None = None
     message_id = item_id.rpartition(".")[0]
@@ -95,7 +95,7 @@ async def end_of(ledger: Ledger, session_id: str, item_id: str) -> int:
         raise UnknownCall(f"No item has the id {item_id!r}.")
     for entry in entries:
         if entry.n == place and isinstance(entry.record, SteerRecord):
-            place += 1  # the message that brings the words to the model
+            place += 1  # the message of the steer
         elif entry.n > place:
             if isinstance(entry.record, TurnEndRecord):
                 return entry.n

@@ -153,7 +153,7 @@ async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypa
     await waiting
 
 
-async def test_what_is_written_is_shown_and_not_durable_yet() -> None:
+async def test_a_written_record_is_shown_before_it_is_durable() -> None:
     disk, face = Disk(), SilentFrontend(NoEditor())
     book = journal(disk, face)
     book.emit(notice("one"))
@@ -218,7 +218,7 @@ async def test_a_client_that_reads_again_gets_what_gathered() -> None:
     assert [told.record for told in face.told] == [chunk("m.0", "ab")]
 
 
-async def test_a_disk_that_fails_is_reported_and_the_client_still_told() -> None:
+async def test_a_disk_failure_is_reported_and_updates_are_still_sent() -> None:
     face, unsaved = SilentFrontend(NoEditor()), list[StorageError]()
     error = StorageError("full", remedy="free some space")
     book = journal(Disk(error), face, unsaved)
@@ -327,7 +327,7 @@ async def test_nothing_is_numbered_or_shown_while_the_journal_is_paused() -> Non
     assert len(face.told) == 1
 
 
-async def test_an_unexpected_error_reaches_those_who_wait_and_the_next_record_is_written(
+async def test_an_unexpected_error_reaches_the_waiters_and_the_next_record_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = Disk()

@@ -1,4 +1,4 @@
-"""The line of prompts: one turn at a time, each answered once, and a stop that means the turn it was meant for."""
+"""The prompt queue: one turn at a time, each prompt answered once, and a stop ends the intended turn."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_a_stop_of_a_prompt_that_is_withdrawn_before_it_begins_finds_nothi
     assert (await stop, await waiting.answer, played.ran) == (None, WITHDRAWN, [])
 
 
-async def test_what_waits_behind_a_stopped_turn_waits_for_the_user():
+async def test_prompts_behind_a_stopped_turn_wait_for_the_user():
     played = Played()
     first, second = played.submit("a"), played.submit("b")
     assert await played.stop() == outcome("a", "cancelled") == await first.answer
@@ -118,7 +118,7 @@ async def test_what_waits_behind_a_stopped_turn_waits_for_the_user():
     assert await second.answer == outcome("b")
 
 
-async def test_words_that_the_turn_has_read_get_its_answer_and_others_a_turn_of_their_own():
+async def test_a_steer_that_was_sent_gets_the_outcome_of_the_turn_and_others_get_their_own_turn():
     played = Played()
     first, queued = played.submit("a"), played.submit("q")
     await asyncio.sleep(0)
@@ -126,7 +126,7 @@ async def test_words_that_the_turn_has_read_get_its_answer_and_others_a_turn_of_
         WaitingPrompt(name, (), "steer", asyncio.get_running_loop().create_future()) for name in ("read", "unread")
     )
     for words in (read, unread):
-        played.line.slip_in(words)
+        played.line.submit_steer(words)
     assert played.line.waiting == [read, unread, queued]
     played.line.was_read(read)
     played.end.set()
@@ -160,12 +160,12 @@ async def test_a_line_that_is_closed_answers_everyone():
     assert (played.line.current, played.line.waiting) == (None, [])
 
 
-async def test_words_that_a_turn_has_read_are_answered_when_it_fails_too():
+async def test_a_steer_that_was_sent_is_answered_when_the_turn_fails():
     played = Played()
     waiting = played.submit("a")
     await asyncio.sleep(0.01)
     steered = WaitingPrompt("b", (), "steer", asyncio.get_running_loop().create_future())
-    played.line.slip_in(steered)
+    played.line.submit_steer(steered)
     played.line.was_read(steered)
     played.fails = SessionBusy("no")
     played.end.set()
@@ -182,14 +182,14 @@ async def test_a_stop_of_a_turn_that_comes_to_nothing_gives_nothing():
         await waiting.answer
 
 
-async def test_what_comes_into_a_closed_line_is_withdrawn():
+async def test_a_prompt_for_a_closed_queue_is_withdrawn():
     played = Played()
     running = played.submit("a")
     await asyncio.sleep(0.01)
     closing = asyncio.create_task(played.line.aclose(played.cut.set))
     await asyncio.sleep(0)
     behind, beside = played.submit("b"), WaitingPrompt("c", (), "steer", asyncio.get_running_loop().create_future())
-    played.line.slip_in(beside)
+    played.line.submit_steer(beside)
     await asyncio.wait_for(closing, 30)
     late = played.submit("d")
     assert [await each.answer for each in (running, behind, beside, late)] == [

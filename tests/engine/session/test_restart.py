@@ -1,4 +1,4 @@
-"""After a crash: nothing is run again, nothing shown is lost, open questions are asked again, the next prompt works."""
+"""After a crash: no call runs again, shown text is kept, open questions are asked again, the next prompt works."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_a_prompt_sent_beside_the_load_lets_the_old_question_go_as_well(tm
         await running
 
 
-async def test_a_turn_that_runs_in_another_process_is_shown_as_running_and_mended_when_that_one_dies(
+async def test_a_turn_of_another_process_is_shown_as_running_and_closed_when_that_process_dies(
     tmp_path: Path,
 ) -> None:
     async with rig(tmp_path, call("bash", command="sleep 30"), say("fine")) as turn:

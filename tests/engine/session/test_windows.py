@@ -43,7 +43,7 @@ async def running_call(turn: Rig) -> None:
 # ---- names, models, modes -------------------------------------------------------------------------------------------
 
 
-async def test_what_one_window_chooses_holds_in_the_other(tmp_path: Path) -> None:
+async def test_a_setting_of_one_window_holds_in_the_other(tmp_path: Path) -> None:
     write = call("write_file", path="a.txt", content="x\n")
     async with rig(tmp_path, say("one"), write, say("two")) as turn, beside(turn, tmp_path) as other:
         await turn.live.configure(turn.session_id, mode="auto")
@@ -59,7 +59,7 @@ async def test_what_one_window_chooses_holds_in_the_other(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("while_it_runs", [False, True])
-async def test_a_mode_chosen_elsewhere_is_told_before_a_turn_runs_in_it(tmp_path: Path, while_it_runs: bool) -> None:
+async def test_a_mode_of_another_process_is_emitted_before_the_next_turn(tmp_path: Path, while_it_runs: bool) -> None:
     reply = Reply(parts=(Text("one"), Gate()))
     async with rig(tmp_path, reply, say("two"), say("three")) as turn, beside(turn, tmp_path) as other:
         running = asyncio.create_task(turn.prompt("hello"))
@@ -92,7 +92,7 @@ async def test_a_choice_leaves_what_the_other_window_chose_meanwhile(tmp_path: P
 # ---- looking --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_look_at_an_answer_that_is_being_written_has_exactly_what_was_told(tmp_path: Path) -> None:
+async def test_loading_during_a_response_has_exactly_the_emitted_updates(tmp_path: Path) -> None:
     reply = Reply(parts=tuple(Text(f"w{index} ") for index in range(300)), delay=0.001)
     async with rig(tmp_path, reply) as turn:
         running = asyncio.create_task(turn.prompt("go"))
@@ -129,7 +129,7 @@ async def test_a_look_that_is_cancelled_while_it_mends_is_over_when_all_is_writt
         await running
 
 
-async def test_who_mends_a_session_and_who_looks_at_it_afterwards_see_the_same(tmp_path: Path) -> None:
+async def test_the_process_that_repairs_a_session_and_a_later_reader_see_the_same(tmp_path: Path) -> None:
     async with rig(tmp_path, SLOW) as turn:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
@@ -171,7 +171,7 @@ async def test_a_question_left_by_a_crash_is_asked_in_one_window_and_the_other_s
         await running
 
 
-async def test_a_question_that_another_window_has_settled_meanwhile_is_not_taken_up_again(tmp_path: Path) -> None:
+async def test_a_question_that_another_window_has_answered_is_not_asked_again(tmp_path: Path) -> None:
     """Both have read it open. When the second gets the session, the first has gone on with it to its end."""
     async with rig(tmp_path, call("bash", command="echo done >> ran"), say("fine"), choose=None) as turn:
         running = asyncio.create_task(turn.prompt("go"))
@@ -278,7 +278,7 @@ async def test_a_prompt_that_comes_while_its_session_is_deleted_is_answered_and_
             await turn.prompt("anybody there?")
 
 
-async def test_what_waits_in_a_session_that_another_window_deletes_is_answered(tmp_path: Path) -> None:
+async def test_waiting_prompts_are_answered_when_another_window_deletes_the_session(tmp_path: Path) -> None:
     async with rig(tmp_path, SLOW) as turn, beside(turn, tmp_path) as other:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
@@ -294,7 +294,7 @@ async def test_what_waits_in_a_session_that_another_window_deletes_is_answered(t
         assert [each.result().stop_reason for each in done] == ["cancelled"]
 
 
-async def test_a_session_that_works_elsewhere_is_not_deleted_and_keeps_what_waits_here(tmp_path: Path) -> None:
+async def test_a_session_with_a_turn_in_another_process_is_not_deleted_and_keeps_its_queue(tmp_path: Path) -> None:
     async with rig(tmp_path, SLOW, SLOW, say("fine"), say("fine too")) as turn, beside(turn, tmp_path) as other:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
@@ -332,7 +332,7 @@ async def test_a_stop_means_nothing_that_was_sent_after_it(tmp_path: Path) -> No
 # ---- words for a turn that runs -------------------------------------------------------------------------------------
 
 
-async def test_words_that_were_refused_do_not_run_later(tmp_path: Path) -> None:
+async def test_a_rejected_steer_does_not_run_later(tmp_path: Path) -> None:
     async with rig(tmp_path, SLOW, say("fine")) as turn:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
@@ -347,9 +347,7 @@ async def test_words_that_were_refused_do_not_run_later(tmp_path: Path) -> None:
 # ---- undoing --------------------------------------------------------------------------------------------------------
 
 
-async def test_an_undo_that_is_cancelled_is_done_whole_and_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_undo_is_completed_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig(tmp_path, call("write_file", path="a.txt", content="x\n"), say("written")) as turn:
         await turn.prompt("write")
         workspace = turn.live._sessions[turn.session_id].workspace

@@ -1,4 +1,4 @@
-"""Commands and the end of a turn: what is stopped with it, what goes on, and who is told."""
+"""Commands at the end of a turn: which are stopped, which continue, and the notices about them."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ async def test_a_background_command_survives_the_stop_of_its_turn_and_the_user_i
         assert find(name).sure == set()
 
 
-async def test_what_a_command_left_behind_is_stopped_with_its_turn(tmp_path: Path) -> None:
+async def test_processes_that_a_command_left_are_stopped_with_its_turn(tmp_path: Path) -> None:
     async with rig(tmp_path, call("bash", command="sleep 60 & echo up"), Reply(parts=(Gate(),)), **PLAIN) as turn:
         receipt = await stopped_at(turn, 2)
         assert [process.command for process in receipt.killed_processes] == ["sleep 60 & echo up"]
         assert (running(turn), turn.notices()) == (set(), [])
 
 
-async def test_what_an_earlier_turn_left_running_is_not_stopped_with_a_later_one(tmp_path: Path) -> None:
+async def test_processes_of_an_earlier_turn_are_not_stopped_with_a_later_one(tmp_path: Path) -> None:
     replies = (call("bash", command="sleep 60 & echo up"), say("done"), Reply(parts=(Gate(),)))
     async with rig(tmp_path, *replies, **PLAIN) as turn:
         assert (await turn.prompt("start it")).stop_reason == "end_turn"
@@ -81,7 +81,7 @@ async def test_a_background_command_that_is_stopped_while_it_starts_is_gone(tmp_
         assert running(turn) == set()
 
 
-async def test_a_receipt_names_only_what_its_own_turn_ended(tmp_path: Path) -> None:
+async def test_a_receipt_has_only_the_processes_of_its_own_turn(tmp_path: Path) -> None:
     replies = (call("bash", command="sleep 60", timeout=0.2), say("too slow"), Reply(parts=(Gate(),)))
     async with rig(tmp_path, *replies, **PLAIN) as turn:
         assert (await turn.prompt("wait a little")).stop_reason == "end_turn"

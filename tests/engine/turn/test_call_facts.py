@@ -1,4 +1,4 @@
-"""Facts: every path a call touches is resolved before it is judged, in commands too."""
+"""Facts: every path of a call is resolved before policy judges it, also in commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def decide(command: str, root: Path, mode: str = "ask", directory: Path | None =
     return judge(bash(command, root, directory), mode).decision
 
 
-def test_the_words_of_a_command_are_bound_to_their_places(root: Path) -> None:
+def test_the_words_of_a_command_are_resolved_to_paths(root: Path) -> None:
     found = bash("cat src/app.py ../x", root)
     assert [(fact.path, fact.written, fact.inside) for fact in found.paths] == [
         (str(root / "src/app.py"), "src/app.py", True),
@@ -48,7 +48,7 @@ def test_the_words_of_a_command_are_bound_to_their_places(root: Path) -> None:
     assert found.cwd == str(root)
 
 
-def test_relative_words_are_seen_from_where_the_command_starts(root: Path) -> None:
+def test_relative_paths_are_resolved_from_the_working_directory(root: Path) -> None:
     assert decide("cat app.py ../README.md", root, directory=root / "src") == "allow"
     assert decide("cat ../../x", root, directory=root / "src") == "ask"
     assert decide("cd src && cat app.py", root) == "allow"
@@ -85,7 +85,7 @@ def test_sensitive_names_are_known_behind_links_and_spellings(root: Path) -> Non
         assert decide(command, root, "auto") == "ask", command
 
 
-def test_what_a_pattern_would_match_is_looked_at(root: Path) -> None:
+def test_the_matches_of_a_pattern_are_checked(root: Path) -> None:
     (root / ".env").write_text("A=b\n")
     (root / "out").symlink_to("/etc")
     assert decide("cat .en*", root, "auto") == "ask"
@@ -93,7 +93,7 @@ def test_what_a_pattern_would_match_is_looked_at(root: Path) -> None:
     assert decide("cat src/*.py", root, "auto") == "allow"
 
 
-def test_reading_a_whole_tree_meets_the_secrets_in_it(root: Path) -> None:
+def test_reading_a_whole_tree_reports_the_secrets_in_it(root: Path) -> None:
     assert decide("grep -rn x .", root) == "allow"
     (root / "src/deep").mkdir()
     (root / "src/deep/.env").write_text("A=b\n")
@@ -114,7 +114,7 @@ def test_reading_a_whole_tree_meets_the_secrets_in_it(root: Path) -> None:
     assert decide("rg x src", root, "auto") == "allow"
 
 
-def test_what_others_published_is_no_secret(root: Path) -> None:
+def test_published_packages_contain_no_secret(root: Path) -> None:
     (root / "node_modules/x").mkdir(parents=True)
     (root / "node_modules/x/test.pem").write_text("x")
     assert decide("grep -rn x .", root) == "allow"
@@ -127,7 +127,7 @@ def test_a_tree_too_large_to_look_through_asks(root: Path, monkeypatch: pytest.M
     )
 
 
-def test_what_cannot_be_resolved_counts_as_outside(root: Path) -> None:
+def test_an_unresolvable_path_counts_as_outside(root: Path) -> None:
     for command in ("cat /proc/self/environ", "cat /dev/sda", "cat '~nobody/x'", "cat < /dev/tcp/example.com/80"):
         assert decide(command, root) == "ask", command
         assert decide(command, root, "auto") == "ask", command

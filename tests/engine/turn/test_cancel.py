@@ -1,4 +1,4 @@
-"""Stop stops, wherever it strikes: a cancel is stepped through a whole turn."""
+"""A turn can be cancelled at every step."""
 
 from __future__ import annotations
 

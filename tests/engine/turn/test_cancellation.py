@@ -1,4 +1,4 @@
-"""A stop is felt by whatever a turn waits for, and nothing runs on behind it."""
+"""A cancellation ends everything that a turn waits for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def test_a_pause_lasts_as_long_as_it_was_asked_for():
     assert await Cancellation(lambda: 0.0).pause(0.01)
 
 
-async def test_who_hurries_ends_the_pause_that_is_and_not_the_next_one():
+async def test_skip_backoff_ends_the_current_pause_and_not_the_next_one():
     stop = Cancellation(lambda: 0.0)
     stop.skip_backoff()  # nobody waits
     pause = asyncio.ensure_future(stop.pause(LONG))

@@ -1,4 +1,4 @@
-"""What keeps a turn within bounds: budgets, repeats, the context window, the size of the first request."""
+"""The limits of a turn: budgets, repeated calls, the context window, the size of the first request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_token_budget_ends_the_turn_and_the_next_prompt_works(tmp_path: 
         assert (await turn.prompt("again")).stop_reason == "end_turn"
 
 
-async def test_a_loop_of_identical_calls_stops_when_nobody_wants_it(tmp_path: Path) -> None:
+async def test_identical_calls_stop_the_turn_without_consent(tmp_path: Path) -> None:
     async with rig(tmp_path, otherwise=call("list_dir", path="."), maxIterations=50) as turn:
         outcome = await turn.prompt("loop")
         assert (outcome.stop_reason, outcome.usage.requests) == ("cancelled", 5)
@@ -46,7 +46,7 @@ async def test_a_loop_of_identical_calls_stops_when_nobody_wants_it(tmp_path: Pa
         turn.check_laws()
 
 
-async def test_a_loop_goes_on_when_the_person_says_so(tmp_path: Path) -> None:
+async def test_identical_calls_continue_with_consent(tmp_path: Path) -> None:
     async with rig(tmp_path, otherwise=call("list_dir", path="."), maxIterations=7) as turn:
         turn.face.user_answer = "Go on"
         assert (await turn.prompt("loop")).stop_reason == "max_iterations"
@@ -88,7 +88,7 @@ async def test_a_session_changes_its_provider_and_goes_on(tmp_path: Path) -> Non
         assert [request.path for request in turn.provider.requests[2:]] == ["/v1/chat/completions", "/v1/responses"]
 
 
-async def test_an_image_goes_to_the_model_and_what_it_cannot_see_is_said(tmp_path: Path) -> None:
+async def test_an_image_goes_to_the_model_and_an_unsupported_one_is_reported(tmp_path: Path) -> None:
     async with rig(tmp_path, say("seen"), say("not seen")) as turn:
         blocks = [{"type": "text", "text": "look"}, {"type": "image", "data": PNG, "mimeType": "image/png"}]
         assert (await turn.live.prompt(turn.session_id, blocks)).stop_reason == "end_turn"
@@ -119,7 +119,7 @@ async def test_mentions_selections_and_diagnostics_reach_the_model(tmp_path: Pat
 
 
 @pytest.mark.parametrize("attached", ["selection", "mention", "problem", "cut"])
-async def test_what_was_attached_in_part_may_not_be_written_over_whole(tmp_path: Path, attached: str) -> None:
+async def test_a_partly_attached_file_may_not_be_overwritten_as_a_whole(tmp_path: Path, attached: str) -> None:
     text = "".join(f"line {number}\n" for number in range(1, 10_000))
     write = call("write_file", path="a.txt", content="short\n")
     async with rig(tmp_path, write, say("ok"), files={"a.txt": text}, mode="edit") as turn:
@@ -147,7 +147,7 @@ async def test_a_selection_within_a_line_is_named(tmp_path: Path) -> None:
 
 async def test_an_empty_prompt_is_a_clear_error(tmp_path: Path) -> None:
     async with rig(tmp_path, say("fine")) as turn:
-        with pytest.raises(BadRequest, match="nothing in it"):
+        with pytest.raises(BadRequest, match="must not be empty"):
             await turn.prompt("  ")
         assert (await turn.prompt("words")).stop_reason == "end_turn"
 
@@ -160,7 +160,7 @@ async def test_rules_of_a_trusted_folder_are_sent_and_of_an_untrusted_one_are_no
             assert ("Always use tabs." in str(turn.provider.requests[0].body)) == trusted
 
 
-async def test_secrets_in_a_result_are_hidden_from_the_model_and_the_person_is_told(tmp_path: Path) -> None:
+async def test_secrets_in_a_result_are_hidden_from_the_model_with_a_notice(tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "aB3xK9mQ7vR2tY6wE1zU5nH8jL4pS0dF" * 3
     async with rig(
         tmp_path, call("read_file", path="notes.txt"), say("ok"), files={"notes.txt": f"key: {key}\n"}
@@ -209,7 +209,7 @@ async def test_a_summary_that_cannot_be_made_does_not_cost_the_turn(tmp_path: Pa
         assert "question 0" in str(turn.provider.requests[-1].body)
 
 
-async def test_a_client_that_does_not_read_is_not_told_of_step_after_step(tmp_path: Path) -> None:
+async def test_a_turn_pauses_for_a_client_that_does_not_read(tmp_path: Path) -> None:
     async with rig(tmp_path, call("list_dir", path="."), say("done")) as turn:
         blocked = asyncio.Event()
         turn.face.room = blocked.wait  # pyright: ignore[reportAttributeAccessIssue] -- this client is full

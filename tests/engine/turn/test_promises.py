@@ -1,4 +1,4 @@
-"""Promises of the wire that an outside client found broken, each at the engine's door."""
+"""Regression tests for promises of the protocol that an external client found broken."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_an_address_that_answers_with_a_page_is_named(tmp_path: Path, repl
         assert (error.kind, "baseUrl" in error.remedy) == ("empty", is_named)
 
 
-async def test_a_steering_prompt_that_is_taken_back_at_once_is_answered_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_a_steer_that_is_withdrawn_at_once_is_answered_and_the_turn_continues(tmp_path: Path) -> None:
     async with rig(tmp_path, Reply(parts=(Gate(), Text("whole"))), otherwise=say("whole")) as turn:
         running = asyncio.create_task(turn.prompt("go"))
         await turn.provider.received(1)
@@ -118,7 +118,7 @@ async def _pages(live: Engine, session_id: str, limit: int) -> list[Item]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5])
-async def test_pages_joined_are_the_whole_transcript(tmp_path: Path, limit: int) -> None:
+async def test_the_joined_pages_are_the_whole_transcript(tmp_path: Path, limit: int) -> None:
     both = calls(Call("list_dir", {"path": "."}), Call("write_file", {"path": "a.txt", "content": "a\n"}))
     async with rig(tmp_path, both, say("one"), both, say("two", thoughts=("hm",)), say("three")) as turn:
         for text in ("first", "second", "third"):
@@ -159,7 +159,7 @@ async def test_a_deleted_session_takes_its_transcript_with_it(tmp_path: Path) ->
         assert not path.exists()
 
 
-async def test_what_was_shown_is_kept_when_it_could_not_be_recorded(
+async def test_streamed_text_is_kept_if_its_message_could_not_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Recording.record_new
@@ -180,7 +180,7 @@ async def test_what_was_shown_is_kept_when_it_could_not_be_recorded(
         turn.check_laws()
 
 
-async def test_a_pair_of_surrogates_in_two_pieces_is_told_as_it_is_kept(tmp_path: Path) -> None:
+async def test_a_surrogate_pair_in_two_chunks_is_emitted_as_it_is_stored(tmp_path: Path) -> None:
     def piece(text: str) -> Raw:
         return Raw(f'data: {{"id":"x","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}\n\n')
 
@@ -204,7 +204,7 @@ async def test_no_number_of_tokens_is_too_large_for_the_ledger(tmp_path: Path) -
         assert [session.id for session in listed.sessions] == [turn.session_id]
 
 
-async def test_a_turn_that_could_not_even_end_is_mended_like_one_after_a_crash(
+async def test_a_turn_that_could_not_be_ended_is_repaired_as_after_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def no_end(*_: object) -> None:

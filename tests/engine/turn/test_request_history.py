@@ -1,4 +1,4 @@
-"""What is sent of a conversation that grows: the same as of one that is looked at for the first time."""
+"""The cached request history of a growing conversation equals one that is built from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for a running turn: given at a step, once, in order, and not lost when a run ends before it reads them."""
+"""Steers are sent once, in order, and are not lost if a run ends before it sends them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def give(steering: Steering) -> list[str]:
     return run.given
 
 
-def test_words_are_given_once_in_their_order_and_reported_as_their_messages_are_recorded() -> None:
+def test_steers_are_sent_once_in_order_and_reported_when_recorded() -> None:
     steering, recorded = Steering(), list[str]()
     for words in ("one", "two", "three"):
         steering.steer([words], lambda words=words: recorded.append(words))
@@ -50,7 +50,7 @@ def test_words_that_a_run_did_not_read_are_given_to_the_next_one() -> None:
     assert (recorded, give(steering)) == (["read"], ["unread", "later"])
 
 
-def test_words_can_be_taken_back_until_they_are_given_and_again_when_their_run_ended_unread() -> None:
+def test_a_steer_can_be_withdrawn_until_a_run_has_it_and_again_when_the_run_ended_without_sending_it() -> None:
     steering = Steering()
     early, late = steering.steer(["early"], lambda: None), steering.steer(["late"], lambda: None)
     assert early()

@@ -1,4 +1,4 @@
-"""Turns that are woken together take their steps one by one, and begin when their provider's modules are loaded."""
+"""Turns that wake up together run one step at a time, and begin when the provider's modules are loaded."""
 
 from __future__ import annotations
 

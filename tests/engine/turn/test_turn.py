@@ -1,4 +1,4 @@
-"""A whole turn on a scripted provider: how it streams, calls, asks and ends; and that the next prompt always works."""
+"""A whole turn on a scripted provider: streaming, calls, approvals, the end, and that the next prompt works."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_a_call_of_a_name_that_no_provider_takes_back_is_answered_under_on
 
 
 @every_dialect
-async def test_stop_in_mid_stream_keeps_what_was_said_and_the_next_prompt_works(
+async def test_a_stop_during_the_stream_keeps_the_text_and_the_next_prompt_works(
     tmp_path: Path, dialect: Dialect
 ) -> None:
     replies = (Reply(parts=(Text("half an"), Gate())), say("whole"))
@@ -301,7 +301,7 @@ async def test_a_provider_that_refuses_ends_the_turn_with_a_remedy(
 
 @every_dialect
 @pytest.mark.parametrize("kind", ["rate_limit", "overloaded", "server"])
-async def test_what_may_pass_is_tried_again_and_said(tmp_path: Path, dialect: Dialect, kind: str) -> None:
+async def test_a_retryable_error_is_retried_with_a_notice(tmp_path: Path, dialect: Dialect, kind: str) -> None:
     async with rig(tmp_path, fails(kind, retry_after=0.05), say("fine"), dialect=dialect) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
         assert len(turn.provider.requests) == 2
@@ -373,7 +373,7 @@ async def test_a_busy_session_rejects_queues_or_is_steered(tmp_path: Path) -> No
         turn.check_laws()
 
 
-async def test_words_that_come_before_the_first_request_are_kept_in_the_transcript_too(tmp_path: Path) -> None:
+async def test_a_steer_before_the_first_request_is_in_the_transcript(tmp_path: Path) -> None:
     async with rig(tmp_path, say("first"), say("steered"), say("later")) as turn:
         first = asyncio.create_task(turn.prompt("go"))
         while not turn.told:
@@ -398,7 +398,7 @@ async def test_cancelling_the_request_cancels_the_turn_and_still_answers(tmp_pat
         turn.check_laws()
 
 
-async def test_a_call_written_as_text_is_taken_as_a_call(tmp_path: Path) -> None:
+async def test_a_call_written_as_text_is_recovered(tmp_path: Path) -> None:
     text = '<tool_call>{"name": "list_dir", "arguments": {"path": "."}}</tool_call>'
     async with rig(tmp_path, say(text), say("done"), files={"here.txt": ""}) as turn:
         assert (await turn.prompt("list")).stop_reason == "end_turn"
@@ -422,7 +422,7 @@ async def test_a_turn_can_be_undone_and_done_again(tmp_path: Path) -> None:
         assert (turn.root / "new.txt").read_text("utf-8") == "new\n"
 
 
-async def test_the_end_of_a_turn_is_the_last_thing_told(tmp_path: Path) -> None:
+async def test_the_end_of_a_turn_is_its_last_update(tmp_path: Path) -> None:
     async with rig(tmp_path, say("x")) as turn:
         outcome = await turn.prompt("go")
         last = turn.told[-1].record
@@ -430,7 +430,7 @@ async def test_the_end_of_a_turn_is_the_last_thing_told(tmp_path: Path) -> None:
         assert (last.turn_id, last.usage) == (outcome.turn_id, outcome.usage)
 
 
-async def test_words_taken_back_before_they_were_read_never_reach_the_model(tmp_path: Path) -> None:
+async def test_a_steer_withdrawn_before_it_was_sent_never_reaches_the_model(tmp_path: Path) -> None:
     replies = (Reply(parts=(Gate(), *calls(Call("list_dir", {"path": "."})).parts)), say("done"))
     async with rig(tmp_path, *replies) as turn:
         first = asyncio.create_task(turn.prompt("first"))
@@ -486,9 +486,7 @@ async def test_another_refusal_is_not_tried_again(tmp_path: Path) -> None:
         assert len(it.provider.requests) == 2
 
 
-async def test_the_user_hears_of_a_full_disk_each_time_it_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_full_disk_is_reported_each_time_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "RETRY_SECONDS", 0.02)
     long = "words " * 4000
     async with rig(tmp_path, *[say(long) for _ in range(4)]) as turn:

@@ -1,4 +1,4 @@
-"""Every request is counted, whoever makes it: the turn, its subagent, a summary."""
+"""Every request is counted: those of the turn, of a subagent and of a summary."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_subagent_that_never_ends_is_stopped_and_its_steps_are_the_resul
             for told in turn.told
             if isinstance(told.record, ToolCallRecord) and told.record.call.result is not None
         )
-        assert first.startswith("The search ran out of steps.")
+        assert first.startswith("The research ran out of steps.")
         assert first.count("list_dir") == 12
 
 

@@ -1,4 +1,4 @@
-"""Law 10, seen from outside: a command that nobody was asked about changed nothing, whatever its words were."""
+"""Law 10, end to end: a command that runs without approval changes nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_trial_that_met_the_wall_says_how_to_ask(tmp_path: Path) -> None
         assert (turn.root / "out").read_text() == "x\n"
 
 
-async def test_the_status_says_which_wall_stands(tmp_path: Path) -> None:
+async def test_the_status_names_the_sandbox(tmp_path: Path) -> None:
     async with rig(tmp_path, say("hi")) as turn:
         assert "read-only sandbox without network" in await turn.live.sandbox_words()
     async with rig(tmp_path, say("hi"), sandbox="off") as turn:

@@ -26,18 +26,18 @@ from pilotfish.errors import MovedOn, StorageError
 log = logging.getLogger(__name__)
 
 MAX_WAITING_CHARS = 4_000_000
-"""text that may wait to be written and shown; then the answer is not read on"""
+"""limit of text that waits to be written and shown; above it, `backpressure` waits"""
 
 
 class RecordStore(Protocol):
-    """What the journal needs of the ledger."""
+    """The interface of the ledger that the journal uses."""
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
-        """Done when the entries are written: they survive the end of the process."""
+        """The future is done when the entries are written: they survive the end of the process."""
         ...
 
     def sync(self, session_id: str) -> asyncio.Future[None]:
-        """Done when everything that was written is durable: it survives a power cut."""
+        """The future is done when everything written is durable: it survives a power cut."""
         ...
 
 
@@ -159,14 +159,14 @@ class Journal:
                     finally:
                         self._shown = emitted
                 self._wake()
-        except BaseException as error:  # the waiters must not take it for written
+        except BaseException as error:  # waiters must see the failure
             self._wake(error)
             raise
         finally:
             self._pump = None
 
     async def _hold_back_text(self) -> None:
-        """While the client does not keep up and nobody waits, text gathers here unnumbered."""
+        """Let chunks join unnumbered while the client does not keep up and nothing waits for a write."""
         while (
             len(self._waiting) == 1
             and isinstance(self._waiting[0], _ChunkRun)
@@ -205,7 +205,7 @@ class Journal:
                 await self._ledger.append(self._session_id, entries)
             except MovedOn as moved:
                 if moved.n < entries[0].n:
-                    raise  # not ahead of us: something of ours is missing
+                    raise  # the ledger is behind: own records are missing
                 log.warning("another process has written to this session")
                 self._n, self._seq = moved.n, moved.seq
                 entries = self._numbered([entry.record for entry in entries])
@@ -224,7 +224,7 @@ class Journal:
     def _report(self, error: Exception) -> None:
         if not isinstance(error, StorageError):
             log.error("a record was not written", exc_info=error)
-            error = StorageError("The session could not be saved.", remedy="Look into the log.")
+            error = StorageError("The session could not be saved.", remedy="See the log.")
         self._on_unsaved(error)
 
     def _wake(self, error: BaseException | None = None) -> None:

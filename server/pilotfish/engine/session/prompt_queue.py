@@ -1,7 +1,7 @@
-"""The line of prompts of one session: whose turn it is, and what waits.
+"""The prompt queue of one session: the running prompt and the waiting ones.
 
-Hides: the task that runs one turn after the other, that a prompt may be about to begin. Promises: one turn at a time,
-in the order of the line; every prompt is answered exactly once; what waits when a turn is stopped waits for the user.
+Hides: the task that runs one turn after the other. Promises: one turn at a time, in the order of the queue; every
+prompt is answered exactly once; after a stop, waiting prompts do not run until the user continues.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ WITHDRAWN = Outcome(turn_id="", stop_reason="cancelled", usage=Usage())
 
 @dataclass(eq=False, slots=True)
 class WaitingPrompt:
-    """A prompt, and the answer it will get."""
+    """A prompt and the future of its outcome."""
 
     prompt_id: str
     blocks: tuple[Mapping[str, Any], ...]
     kind: Literal["queue", "steer"]
     answer: asyncio.Future[Outcome]
     take_back: Callable[[], bool] | None = None
-    """for words given to a running turn: so that it does not read them any more"""
+    """for a steer: withdraws it from the running turn; returns False if that is too late"""
     resumes: str | None = None
-    """not a prompt: the turn that a crash interrupted while its question waited"""
+    """the id of the interrupted turn, if this resumes a turn instead of starting one"""
 
 
 class PromptQueue:
-    """`run` is one turn; `ended` comes after its answer, before the next."""
+    """`run` runs one turn; `ended` is called after its answer, before the next turn."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class PromptQueue:
     ) -> None:
         self.waiting: list[WaitingPrompt] = []
         self.current: WaitingPrompt | None = None
-        """whose turn it is"""
+        """the prompt of the running turn"""
         self.stopping = False
-        """the current turn is to stop, even before it has begun"""
+        """the current turn must stop, also if it has not begun yet"""
         self._name = name
         self._run = run
         self._ended = ended
         self._driver: asyncio.Task[None] | None = None
-        self._taken = asyncio.Event()
-        """set while a turn is current, and once the driver is gone"""
+        self._current_changed = asyncio.Event()
+        """set while a turn is current, and when the driver has ended"""
         self._read: list[WaitingPrompt] = []
         self._paused = False
         self._closed = False
@@ -67,64 +67,64 @@ class PromptQueue:
         return self.current is not None or (bool(self.waiting) and not self._paused)
 
     def submit(self, waiting: WaitingPrompt) -> None:
-        """Put a prompt in the line; it runs when its turn comes."""
+        """Add a prompt to the end of the queue."""
         self.waiting.append(waiting)
         self.go_on()
 
-    def slip_in(self, waiting: WaitingPrompt) -> None:
-        """Put words for the running turn in the line, behind those that wait for it already."""
+    def submit_steer(self, waiting: WaitingPrompt) -> None:
+        """Add a steer for the running turn: before the queued prompts, after earlier steers."""
         steers = sum(1 for other in self.waiting if other.kind == "steer")
         self.waiting.insert(steers, waiting)
 
     def go_on(self) -> None:
-        """Run what waits, also what a stop has left waiting."""
+        """Run the waiting prompts, also those that a stop has paused."""
         self.unpause()
         if self._closed:
             self._withdraw_all()
         elif self._driver is None:
-            self._taken.clear()
+            self._current_changed.clear()
             self._driver = asyncio.get_running_loop().create_task(self._drive(), name=self._name)
 
     def unpause(self) -> None:
-        """What a stop has left waiting need not wait for the user."""
+        """End the pause that a stop began."""
         self._paused = False
 
     def was_read(self, waiting: WaitingPrompt) -> None:
-        """The running turn has taken these words in: its end is their answer."""
+        """The running turn has sent this steer: the outcome of the turn is its answer."""
         if waiting in self.waiting:
             self.waiting.remove(waiting)
             self._read.append(waiting)
 
     def withdraw(self, waiting: WaitingPrompt) -> bool:
-        """Take a prompt out of the line; it is answered with `cancelled`. False: it is not waiting any more."""
+        """Remove a waiting prompt; its outcome is `cancelled`. Returns False if it does not wait any more."""
         if waiting not in self.waiting or (waiting.take_back is not None and not waiting.take_back()):
             return False
         self.waiting.remove(waiting)
         _answer(waiting, WITHDRAWN)
         return True
 
-    async def stop(self, cut_short: Callable[[], None]) -> Outcome | None:
-        """Stop the current turn and wait for its end, or that of the one that is about to begin. What waits behind it
-        stays there. None: there is none, or it came to nothing."""
+    async def stop(self, cancel_work: Callable[[], None]) -> Outcome | None:
+        """Stop the current turn, or the one that is about to begin, and wait for its end. Waiting prompts stay in the
+        queue. Returns None if there was no turn, or if it failed to run."""
         while self.current is None and self.waiting and self._driver is not None and not self._paused:
-            await self._taken.wait()
+            await self._current_changed.wait()
         current = self.current
         if current is None:
             return None
         self.stopping = True
         self._paused = bool(self.waiting)
-        cut_short()
+        cancel_work()
         try:
             return await asyncio.shield(current.answer)
-        except Exception:  # who sent the prompt is told
+        except Exception:  # the sender of the prompt receives the error
             return None
 
-    async def aclose(self, cut_short: Callable[[], None]) -> None:
-        """Nothing waits and nothing runs any more, nor what comes later."""
+    async def aclose(self, cancel_work: Callable[[], None]) -> None:
+        """Stop the turn and withdraw all prompts, also those that arrive later."""
         self._closed = True
         self._withdraw_all()
         if self.current is not None:
-            await self.stop(cut_short)
+            await self.stop(cancel_work)
         if self._driver is not None:
             await asyncio.wait((self._driver,))
         self._withdraw_all()
@@ -136,21 +136,21 @@ class PromptQueue:
     async def _drive(self) -> None:
         try:
             while self.waiting and not self._paused and not self._closed:
-                await self._one(self.waiting.pop(0))
+                await self._run_one(self.waiting.pop(0))
         finally:
             self._driver = None
-            self._taken.set()
+            self._current_changed.set()
 
-    async def _one(self, waiting: WaitingPrompt) -> None:
+    async def _run_one(self, waiting: WaitingPrompt) -> None:
         self.current = waiting
         self.stopping = False
         self._read.clear()
-        self._taken.set()
+        self._current_changed.set()
         try:
             outcome = await self._run(waiting)
         except MemoryError:
-            # The ledger is whole, what is in memory may not be: the next server ends the turn from the ledger.
-            log.critical("out of memory: the server ends")
+            # The state in memory may be inconsistent. The next server closes the turn from the ledger.
+            log.critical("out of memory: the server exits")
             os._exit(1)
         except Exception as error:
             if not isinstance(error, PilotfishError):
@@ -159,16 +159,16 @@ class PromptQueue:
                 if not answered.answer.done():
                     answered.answer.set_exception(error)
         else:
-            self._over()
+            self._clear_current()
             for answered in (waiting, *self._read):
                 _answer(answered, outcome)
             await self._ended()
         finally:
-            self._over()
+            self._clear_current()
 
-    def _over(self) -> None:
+    def _clear_current(self) -> None:
         self.current = None
-        self._taken.clear()
+        self._current_changed.clear()
 
 
 def _answer(waiting: WaitingPrompt, outcome: Outcome) -> None:

@@ -1,8 +1,8 @@
-"""The conversation of a session, as the ledger has it: read, mended, and written on.
+"""The conversation of a session: read from the ledger, repaired after a crash, and extended.
 
-Hides: the journal, recovery after a crash, what another process wrote meanwhile, the chain of the audit trail, what a
-summary replaces. Promises: what is said is in the ledger before it is told; a turn that was interrupted is ended with
-what is known of it, unless another process runs it; history and calls are always those of the records.
+Hides: the journal, recovery after a crash, records of other processes, the hash chain of the audit trail, compaction.
+Promises: a record is in the ledger before the client receives it; an interrupted turn is closed unless another process
+runs it; history and calls always match the records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from pilotfish.store.ledger import Heads, Ledger
 
 
 class SessionHistory:
-    """Of one session. `call_changed` hears of every move of a call, `unsaved` of a disk that does not take records."""
+    """The conversation of one session. `call_changed` is called for every change of a call, `unsaved` when records
+    cannot be written."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class SessionHistory:
         self.usage = Usage()
         self.turns = 0
         self.elsewhere: str | None = None
-        """the turn that another process is running"""
+        """the id of the turn that another process runs"""
         self._id = session_id
         self._ledger = ledger
         self._face = face
@@ -65,47 +66,47 @@ class SessionHistory:
 
     @property
     def is_open(self) -> bool:
-        """It has been read. What another process has written since is seen when it is opened again."""
+        """Whether it has been read. Later records of another process are read by the next `open`."""
         return self._journal is not None and self.elsewhere is None
 
     @property
     def interrupted(self) -> str | None:
-        """the turn that a crash interrupted while nothing but a question was open"""
+        """The id of a turn that a crash interrupted while it only waited for an approval."""
         return self._interrupted[0] if self._interrupted else None
 
     @property
     def last_seq(self) -> int:
         return self._journal.last_seq if self._journal else 0
 
-    # -- read and mended ------------------------------------------------------------------------------------------
+    # -- read and repair ------------------------------------------------------------------------------------------
 
     async def open(self, *, forked: bool = False) -> bool:
-        """Read it, when it is new to us or another process has written to it; mend what a crash left, or a fork in the
-        middle of a turn. True: it is not what it was."""
+        """Read the conversation if it was not read yet or another process has written to it. Closes a turn that a crash
+        or a fork left open. Returns whether the conversation has changed."""
         heads, known = await self._ledger.heads(self._id), self._journal is not None
-        # Behind our own journal the ledger may well be: records are on their way. Only another process gets ahead.
+        # The ledger may be behind our journal. It is ahead only if another process has written.
         if self._journal is not None and heads.n <= self._journal.n and self.elsewhere is None:
             return False
-        # Meanwhile others ask for the session: until all is known, they see what was known before.
+        # Until the read is complete, concurrent requests see the previous state.
         while not await self._read(heads, forked=forked):
             heads = await self._ledger.heads(self._id)
-        return known or self._speaking().n > heads.n
+        return known or self._open_journal().n > heads.n
 
     async def _read(self, heads: Heads, *, forked: bool) -> bool:
-        """False: another process wrote on while we read."""
-        records, left_over = await self._records(), await self.unrecorded_chunks()
-        closing = close_open_turn(records, left_over, now=self._clock(), forked=forked)
+        """Read once. Returns False if another process wrote meanwhile."""
+        records, chunks = await self._records(), await self.unrecorded_chunks()
+        closing = close_open_turn(records, chunks, now=self._clock(), forked=forked)
         elsewhere = interrupted = lease = None
         journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
         try:
             if closing:
                 lease = await self._ledger.lease(self._id)
             if closing and await self._ledger.heads(self._id) != heads:
-                return False  # whoever ran the turn has ended it, or has gone on and died
-            if closing and not forked and (turn_id := turn_awaiting_approval(records, left_over)):
+                return False  # the other process has ended the turn, or has continued it and died
+            if closing and not forked and (turn_id := turn_awaiting_approval(records, chunks)):
                 interrupted = (turn_id, closing)
             elif closing:
-                records += await _written(journal, closing)
+                records += await _write_closing(journal, closing)
         except SessionBusy:
             elsewhere = closing[-1].turn_id
         finally:
@@ -113,16 +114,16 @@ class SessionHistory:
                 lease.release()
         self._journal, self._audit_hash = journal, heads.audit_hash
         self.elsewhere, self._interrupted = elsewhere, interrupted
-        self._take_in(records)
+        self._load(records)
         return True
 
     async def forget(self) -> None:
-        """What is in memory may not be what happened: the next `open` reads it again, and mends it as after a crash."""
+        """Drop the state in memory, which may be inconsistent. The next `open` repairs it as after a crash."""
         await self.wait_written()
         self._journal = None
 
-    async def take_up_again(self) -> None:
-        """History as it was when the question was asked: the calls of the last answer are still open."""
+    async def resume_history(self) -> None:
+        """Restore the history with the calls of the last response open, to resume the interrupted turn."""
         self._interrupted = None
         records = await self._records()
         last = max(index for index, record in enumerate(records) if isinstance(record, MessageRecord))
@@ -132,21 +133,21 @@ class SessionHistory:
         self.history = [*get_messages_for_llm(records[:last]), message_from_json(message.message)]
 
     def runs_elsewhere(self) -> None:
-        """Another process has taken the interrupted turn up again."""
+        """Another process has resumed the interrupted turn."""
         if self._interrupted is not None:
             (self.elsewhere, _), self._interrupted = self._interrupted, None
 
     async def give_up(self) -> None:
-        """The interrupted turn will not go on: it is ended. Whoever says so holds the session."""
+        """Close the interrupted turn instead of resuming it. The caller holds the lease."""
         if self._interrupted is not None:
             (_, closing), self._interrupted = self._interrupted, None
-            self._take_in([*await self._records(), *await _written(self._speaking(), closing)])
+            self._load([*await self._records(), *await _write_closing(self._open_journal(), closing)])
 
     async def unrecorded_chunks(self) -> Sequence[Record]:
-        """Pieces that were told and whose message is not recorded."""
+        """Chunks that were emitted and whose message is not recorded."""
         return [entry.record for entry in await self._ledger.unfinished(self._id)]
 
-    def _take_in(self, records: Sequence[Record]) -> None:
+    def _load(self, records: Sequence[Record]) -> None:
         self.history = list(get_messages_for_llm(records))
         self.registry = ToolCallRegistry(self._call_changed, self._clock)
         self.usage, self.turns = Usage(), 0
@@ -163,16 +164,16 @@ class SessionHistory:
                 case _:
                     pass
 
-    # -- written on -----------------------------------------------------------------------------------------------
+    # -- write ----------------------------------------------------------------------------------------------------
 
     def emit(self, record: Record) -> None:
         if isinstance(record, (MessageRecord, UsageRecord)):
             self._fill.note(record)
-        self._speaking().emit(record)
+        self._open_journal().emit(record)
 
-    def _speaking(self) -> Journal:
+    def _open_journal(self) -> Journal:
         if self._journal is None:
-            raise RuntimeError("a session is opened before it speaks")
+            raise RuntimeError("the session must be opened before records are emitted")
         return self._journal
 
     async def wait_written(self) -> None:
@@ -184,7 +185,7 @@ class SessionHistory:
             await self._journal.wait_durable()
 
     def paused(self) -> AbstractAsyncContextManager[object]:
-        """Meanwhile nothing is numbered or shown: what the ledger has is what was shown, up to `last_seq`."""
+        """Pause the journal. The ledger then has exactly the records shown to the client, up to `last_seq`."""
         return self._journal.paused if self._journal is not None else nullcontext()
 
     async def backpressure(self) -> None:
@@ -192,12 +193,12 @@ class SessionHistory:
             await self._journal.backpressure()
 
     def add_turn(self, usage: Usage) -> None:
-        """A turn has ended, and used so much."""
+        """Count a turn that has ended."""
         self.usage += usage
         self.turns += 1
 
     def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None:
-        """A decision about a call, sealed to those before it."""
+        """Record a decision about a call in the hash chain of the audit trail."""
         record = ApprovalRecord(
             turn_id=turn_id,
             call_id=call_id,
@@ -220,16 +221,15 @@ class SessionHistory:
 
     @property
     def context(self) -> compaction.ContextFill:
-        """how full the model's context was after the last answer"""
+        """How full the model's context was after the last response."""
         return self._fill.context
 
     def nearly_full(self, window: int | None) -> bool:
-        """Whether it fills the model's context window, but for little."""
+        """Whether the conversation nearly fills the model's context window."""
         return self._fill.nearly_full(window)
 
     async def compact(self, turn_id: str, summarise: Callable[[Sequence[CanonicalMessage]], Awaitable[str]]) -> bool:
-        """Summarise everything before the newest prompt that leaves enough behind. Returns False if there is nothing to
-        summarise."""
+        """Replace the older messages by a summary. Returns False if there is nothing to summarise."""
         await self.wait_written()
         keep_from = self._fill.keep_from()
         if keep_from is None:
@@ -243,11 +243,11 @@ class SessionHistory:
         old = get_messages_for_llm(records[:place])
         before = compaction.tokens(get_messages_for_llm(records))
         summary = await summarise(old)
-        saved = before - compaction.tokens(old) + len(summary) // compaction.CHARS_PER_TOKEN
+        after = before - compaction.tokens(old) + len(summary) // compaction.CHARS_PER_TOKEN
         record = CompactionRecord(
             turn_id=turn_id,
             before=before,
-            after=saved,
+            after=after,
             summary=summary,
             timestamp=self._clock(),
             keep_from=keep_from,
@@ -262,13 +262,13 @@ class SessionHistory:
         return [entry.record for entry in await self._ledger.history(self._id)]
 
 
-async def _written(journal: Journal, closing: Sequence[Record]) -> Sequence[Record]:
-    """How an interrupted turn ended, written down."""
+async def _write_closing(journal: Journal, closing: Sequence[Record]) -> Sequence[Record]:
+    """Write the records that close an interrupted turn, and return them."""
     for record in closing:
         journal.emit(record)
     try:
         await journal.wait_durable()
     except asyncio.CancelledError:
-        await journal.wait_durable()  # it is written now in any case: who comes next must find it
+        await journal.wait_durable()  # finish the write before the lease is released
         raise
     return closing

@@ -1,7 +1,8 @@
-"""What the turns of a session may touch of it, and of the world around: `ports.Ports`, filled.
+"""Implements the services that a session offers to its turns (`turn/services.py`).
 
-Hides: which rules hold, whether and when the user is asked to trust a folder, where titles and outputs come from.
-Promises: nobody is asked twice in one turn whether a folder is trusted; nothing of the folder is used before it is.
+Hides: which rules hold, when the user is asked to trust a folder, where titles and outputs come from.
+Promises: the user is asked for trust at most once per turn; rules and MCP servers of a folder are used only when it is
+trusted.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ServedSession(Protocol):
     rules: list[Rule]
 
     @property
-    def world(self) -> EngineContext: ...
+    def engine(self) -> EngineContext: ...
     @property
     def conversation(self) -> SessionHistory: ...
     @property
@@ -51,29 +52,29 @@ class ServedSession(Protocol):
     def agents_rules(self) -> InstructionFiles: ...
     @property
     def turn_id(self) -> str | None:
-        """The running turn."""
+        """The id of the running turn."""
         ...
 
     def model(self) -> Model: ...
-    def is_asked(self, call_id: str) -> None: ...
+    def approval_asked(self, call_id: str) -> None: ...
 
 
 class TurnServices:
-    """For every turn of one session."""
+    """The services for all turns of one session."""
 
     def __init__(self, session: ServedSession) -> None:
         self._session = session
-        self._world = world = session.world
+        self._engine = engine = session.engine
         self._conversation = conversation = session.conversation
         self._asking_for_trust = asyncio.Lock()
         self._trust_asked_in = ""
         self._trust_question: asyncio.Future[None] | None = None
-        self.clock = world.clock
+        self.clock = engine.clock
         self._request_history: RequestHistory | None = None
-        self._told_problems: set[str] = set()
-        self.new_id = world.new_id
-        self.fairness_gate = world.fairness_gate
-        self.store_blob = world.ledger.put_blob
+        self._reported_problems: set[str] = set()
+        self.new_id = engine.new_id
+        self.fairness_gate = engine.fairness_gate
+        self.store_blob = engine.ledger.put_blob
         self.emit = conversation.emit
         self.wait_written = conversation.wait_written
         self.wait_durable = conversation.wait_durable
@@ -94,7 +95,7 @@ class TurnServices:
         return self._conversation.history
 
     def request_history(self, settings: Settings) -> RequestHistory:
-        from pilotfish.engine.turn.request_history import RequestHistory  # only a turn needs it, which has loaded it
+        from pilotfish.engine.turn.request_history import RequestHistory  # a slow import that a turn has made already
 
         if self._request_history is None or not self._request_history.fits(settings):
             self._request_history = RequestHistory(settings)
@@ -105,29 +106,29 @@ class TurnServices:
         return self._conversation.registry
 
     async def prompt_emitted(self, turn_id: str) -> None:
-        """A prompt is on its way to the ledger, where it is before a model is asked. The first one gives the title."""
-        session, world = self._session, self._world
+        """Emit warnings and the title that the first prompt gave, ask for trust, connect MCP servers."""
+        session, engine = self._session, self._engine
         self._warn_of_rules(turn_id)
         if not session.row.title:
             await self.wait_written()
-        for notice in world.store_notices():
+        for notice in engine.store_notices():
             self._warn(turn_id, notice.message, notice.remedy, "storage")
         if not session.row.title:
-            session.row = row = await world.catalog.get(session.row.id)
+            session.row = row = await engine.catalog.get(session.row.id)
             if row.title:
                 self.emit(SessionRecord(turn_id=turn_id, title=row.title, model=row.model, mode=row.mode))
         if self.trust_undecided and session.agents_rules.there(self._open_paths()):
             await self._ask_for_trust()
         if self.trusted:
-            world.use_mcp()
-            await world.mcp.settled()
+            engine.use_mcp()
+            await engine.mcp.settled()
 
     def _warn_of_rules(self, turn_id: str) -> None:
-        """Once of each thing that stands in files of rules and cannot be used."""
-        for problem in self._world.rule_problems(self._session.row.workspace):
-            if problem not in self._told_problems:
-                self._told_problems.add(problem)
-                self._warn(turn_id, f"{problem}.", "Mend that file.", "configuration")
+        """Warn once about each invalid entry in the rule files."""
+        for problem in self._engine.rule_problems(self._session.row.workspace):
+            if problem not in self._reported_problems:
+                self._reported_problems.add(problem)
+                self._warn(turn_id, f"{problem}.", "Correct the file.", "configuration")
 
     def _warn(self, turn_id: str, message: str, remedy: str | None, cause: FailureKind | None) -> None:
         now = self.clock()
@@ -136,15 +137,15 @@ class TurnServices:
         )
 
     async def wait_for_client(self) -> None:
-        await self._world.face.room()
+        await self._engine.face.room()
 
     async def read_output(self, call_id: str, first: int, count: int) -> str:
         call = self.registry.find(call_id)
         if call is None or call.result is None:
-            raise ToolError(f"no call {call_id!r} has an output; use the id of an earlier call")
+            raise ToolError(f"no call {call_id!r} has output; use the id of an earlier call")
         text = call.result.text
         if call.result.blob:
-            text = (await self._world.ledger.get_blob(call.result.blob)).decode("utf-8", "replace")
+            text = (await self._engine.ledger.get_blob(call.result.blob)).decode("utf-8", "replace")
         lines = text.split("\n")
         page = lines[max(0, first - 1) : max(0, first - 1) + count]
         return "\n".join(page) + f"\n[lines {first}-{first + len(page) - 1} of {len(lines)}]"
@@ -153,7 +154,7 @@ class TurnServices:
         return self._session.agents_rules.text(self._open_paths())
 
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
-        return self._world.mcp.toolsets if self.trusted else ()
+        return self._engine.mcp.toolsets if self.trusted else ()
 
     @property
     def context(self) -> ContextFill:
@@ -161,30 +162,30 @@ class TurnServices:
 
     @property
     def nearly_full(self) -> bool:
-        return self._conversation.nearly_full(self._world.settings.context_window)
+        return self._conversation.nearly_full(self._engine.settings.context_window)
 
     async def compact(self, turn_id: str, meter: Meter, token: CancellationToken) -> bool:
-        from pilotfish.engine.turn.subagents import summarise  # only a turn or a summary needs it, which has loaded it
+        from pilotfish.engine.turn.subagents import summarise  # a slow import that a turn has made already
 
         return await self._conversation.compact(
             turn_id, lambda old: summarise(old, self._session.model(), meter, token)
         )
 
-    # -- may it? --------------------------------------------------------------------------------------------------
+    # -- approvals and trust --------------------------------------------------------------------------------------
 
     def judge(self, facts: CallFacts) -> Verdict:
         return judge(facts, Mode(self.mode), self._rules(), self.trusted)
 
     @property
     def trusted(self) -> bool:
-        return self._world.trusted(self._session.row.workspace)
+        return self._engine.trusted(self._session.row.workspace)
 
     @property
     def trust_undecided(self) -> bool:
         folder = self._session.row.workspace
-        if self._world.ask_for_trust is None or folder is None or self.trusted:
+        if self._engine.ask_for_trust is None or folder is None or self.trusted:
             return False
-        return self._world.book.trust_of(Path(folder)) is None
+        return self._engine.book.trust_of(Path(folder)) is None
 
     async def ask_for_trust(self, facts: CallFacts) -> bool:
         if not self.trust_undecided or judge(facts, Mode(self.mode), self._rules(), trusted=True).decision == "deny":
@@ -193,8 +194,8 @@ class TurnServices:
         return self.trusted
 
     async def _ask_for_trust(self) -> None:
-        """Once in a turn, whatever runs side by side in it: closed without an answer, the next turn asks again."""
-        folder, ask, turn_id = self._session.row.workspace, self._world.ask_for_trust, self._session.turn_id or ""
+        """Ask the user for trust, once per turn. If there is no answer, the next turn asks again."""
+        folder, ask, turn_id = self._session.row.workspace, self._engine.ask_for_trust, self._session.turn_id or ""
         async with self._asking_for_trust:
             if self.trust_undecided and ask and folder and self._trust_asked_in != turn_id:
                 self._trust_asked_in = turn_id
@@ -203,39 +204,39 @@ class TurnServices:
                     await asyncio.wait((self._trust_question,))
                 finally:
                     self._trust_question.cancel()
-                self._warn_of_rules(turn_id)  # those of the folder hold from now on
+                self._warn_of_rules(turn_id)  # rules of the folder hold from now on
 
-    def stop_asking(self) -> None:
-        """The turn is to stop: it does not wait for the user's trust any more."""
+    def cancel_trust_question(self) -> None:
+        """Cancel an open trust question, because the turn stops."""
         if self._trust_question is not None:
             self._trust_question.cancel()
 
     async def ask(self, question: Question) -> Answer | None:
-        self._session.is_asked(question.call.id)
-        answer = await self._world.asked.ask(question)
+        self._session.approval_asked(question.call.id)
+        answer = await self._engine.asked.ask(question)
         rule = answer and next((option.standing for option in question.options if option.id == answer.option_id), None)
         if rule is not None:
             self._add_rule(rule)
         return answer
 
     def _add_rule(self, rule: Rule) -> None:
-        """Keep the rule of an answer. One that cannot be written holds in this session, like the answer itself."""
+        """Save the rule of an answer. A rule that cannot be saved holds in this session."""
         session = self._session
         if rule.scope == "session":
             session.rules.append(rule)
             return
         try:
-            self._world.add_rule(rule, session.row.workspace)
+            self._engine.add_rule(rule, session.row.workspace)
         except StorageError as error:
             session.rules.append(replace(rule, scope="session"))
             if session.turn_id is not None:
-                self._warn(session.turn_id, f"{error} It holds in this session.", error.remedy, None)
+                self._warn(session.turn_id, f"{error} The rule holds in this session only.", error.remedy, None)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        return await self._world.face.ask_user(self.session_id, turn_id, question, options)
+        return await self._engine.face.ask_user(self.session_id, turn_id, question, options)
 
     def _rules(self) -> tuple[Rule, ...]:
-        return (*self._session.rules, *self._world.standing_rules(self._session.row.workspace))
+        return (*self._session.rules, *self._engine.standing_rules(self._session.row.workspace))
 
     def _open_paths(self) -> list[Path]:
         return [buffer.path for buffer in self._session.workspace.open_documents()]

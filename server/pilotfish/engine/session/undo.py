@@ -1,6 +1,6 @@
-"""Undo and redo of a whole turn, from the before-images in the ledger.
+"""Undo and redo of a whole turn, from the file contents in the ledger.
 
-Promises: a file the user has changed since is refused and named, never overwritten; what was done is recorded.
+Promises: a file that has changed since the turn is reported and not overwritten; every undo and redo is recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reverted:
-    """Files put back, and those that were not, with the reason."""
+    """The reverted files, and the refused ones with the reason."""
 
     changes: tuple[FileChange, ...]
     refused: tuple[tuple[Path, str], ...]
@@ -35,7 +35,8 @@ async def revert(
     *,
     dry_run: bool,
 ) -> Reverted:
-    """Put back what a turn changed, or do it again; without a turn, the newest that fits. The session is held."""
+    """Undo or redo the file changes of a turn. Without `turn_id`: the last turn to undo, the first turn to redo. The
+    caller holds the session."""
     changes: dict[str, list[FileChangeRecord]] = {}
     undone: dict[str, bool] = {}
     for entry in await ledger.history(session.row.id):
@@ -47,9 +48,9 @@ async def revert(
                 undone[record.turn_id] = record.direction == "undo"
             case _:
                 pass
-    wanted = [turn for turn, is_undone in undone.items() if is_undone == (direction == "redo")]
-    chosen = turn_id or (wanted[-1 if direction == "undo" else 0] if wanted else None)
-    if chosen is None or chosen not in wanted:
+    candidates = [turn for turn, is_undone in undone.items() if is_undone == (direction == "redo")]
+    chosen = turn_id or (candidates[-1 if direction == "undo" else 0] if candidates else None)
+    if chosen is None or chosen not in candidates:
         if turn_id is not None and turn_id not in undone:
             raise UnknownCall(f"Turn {turn_id!r} changed no files.")
         return Reverted(changes=(), refused=())
@@ -62,7 +63,7 @@ async def revert(
                 turn_id=chosen,
                 direction=direction,
                 uris=tuple(change.path.as_uri() for change in done),
-                timestamp=session.world.clock(),
+                timestamp=session.engine.clock(),
             )
         )
         await session.conversation.wait_durable()

@@ -193,7 +193,7 @@ class ToolRunner:
         masked, found = mask(result.text)
         if found:
             turn.recording.notice(
-                "warning", f"{len(found)} secret(s) in the output of a call were masked before the model received it."
+                "warning", f"{len(found)} secret(s) in the output of a call were hidden from the model."
             )
         if not masked.strip():
             masked = "[no output]"  # some providers reject a blank result
@@ -211,7 +211,8 @@ class ToolRunner:
         await self._check_repeats(call, text)
         text = self._with_changes(call, text)
         if allowed.approval.amended:
-            text = f"The user amended the arguments. The call ran with: {allowed.args.model_dump_json(exclude_unset=True)}\n{text}"
+            args = allowed.args.model_dump_json(exclude_unset=True)
+            text = f"The user amended the arguments. The call ran with: {args}\n{text}"
         return ToolOutcome(text, "failed" if result.failed else "success")
 
     async def _check_repeats(self, call: CanonicalToolCall, text: str) -> None:
