@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,7 @@ from pilotfish.conversation.records import (
     StopReason,
     ToolCallRecord,
 )
+from pilotfish.engine.commands import Command
 from pilotfish.engine.frontend import Option, Question, Session
 from pilotfish.errors import BadRequest
 
@@ -33,6 +34,7 @@ Update = (
     | schema.AgentPlanUpdate
     | schema.CurrentModeUpdate
     | schema.SessionInfoUpdate
+    | schema.AvailableCommandsUpdate
 )
 
 STOP_REASONS: Mapping[StopReason, schema.StopReason] = {
@@ -158,6 +160,23 @@ def modes(current: str) -> schema.SessionModeState:
             for mode, (name, description) in MODES.items()
         ],
     )
+
+
+def offered(commands: Iterable[Command]) -> Update:
+    """The slash commands that the client may offer."""
+    return schema.AvailableCommandsUpdate(
+        session_update="available_commands_update",
+        available_commands=[
+            schema.AvailableCommand(
+                name=command.name, description=command.description, input=_hint(command.argument_hint)
+            )
+            for command in commands
+        ],
+    )
+
+
+def _hint(hint: str | None) -> schema.AvailableCommandInput | None:
+    return None if hint is None else schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
 
 
 def session(value: Session) -> schema.SessionInfo:
