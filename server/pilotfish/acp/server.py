@@ -1,4 +1,4 @@
-"""`pilotfish acp`: the agent for editors that speak the Agent Client Protocol. A projection; it decides nothing."""
+"""`pilotfish acp`: the agent for editors that use the Agent Client Protocol. It adapts the engine to ACP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_WAITING = 64  # updates the client may lag behind before chunks are joined
 
 
 def main() -> int:
-    """Serve until the client goes."""
+    """Serve until the client disconnects."""
     if any(stat.S_ISREG(os.fstat(stream).st_mode) for stream in (0, 1)):
         raise PilotfishError("pilotfish acp speaks with an editor over pipes; its input or output is a file.")
     if sys.stdin.isatty():
@@ -52,7 +52,7 @@ async def _serve() -> None:
 
 
 class AcpFrontend:
-    """The engine's face towards an ACP client: updates in order, permissions as requests."""
+    """Implements `engine.frontend.Frontend` for an ACP client: ordered updates, approvals as permission requests."""
 
     def __init__(self) -> None:
         self.client: acp.Client | None = None
@@ -83,7 +83,7 @@ class AcpFrontend:
             self._sender = asyncio.get_running_loop().create_task(self._send())
 
     async def sent(self) -> None:
-        """Everything told so far has been written."""
+        """Wait until every update so far is written."""
         if self._sender is not None:
             await asyncio.wait((self._sender,))
 
@@ -97,7 +97,7 @@ class AcpFrontend:
             task.cancel()
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        """ACP has no free question: the options are offered as a permission is."""
+        """ACP has no request for a question, so the options are offered as a permission request."""
         del turn_id
         if not options:
             return None
@@ -153,8 +153,8 @@ class AcpFrontend:
 
 
 class PilotfishAgent:
-    """ACP's methods over the live sessions. It knows no workspace trust: the user is asked for each folder until there
-    is an answer."""
+    """ACP's methods over the engine. ACP has no workspace trust: the user is asked for each folder until there is an
+    answer."""
 
     def __init__(self) -> None:
         self.face = AcpFrontend()
@@ -273,7 +273,7 @@ class PilotfishAgent:
         task.add_done_callback(self._background.discard)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """What was sent is over, also while the user is asked for trust; and so is a turn that was taken up again."""
+        """End every prompt of the session, also one that waits for trust, and a resumed turn."""
         for work in self._prompts.get(session_id, ()):
             work.cancel()
         with contextlib.suppress(PilotfishError):
@@ -287,7 +287,7 @@ class PilotfishAgent:
             session_id, f"Trust {display_safe(folder)}?", ["Trust this folder", "Read only"]
         )
         if answer is not None:
-            with contextlib.suppress(StorageError):  # it holds in this process all the same
+            with contextlib.suppress(StorageError):  # it still applies in this process
                 self.live.book.trust(Path(folder), answer == "Trust this folder")
 
 
@@ -301,7 +301,7 @@ def _folder(cwd: str) -> str:
 
 @contextlib.contextmanager
 def _errors() -> Any:
-    """Ours become theirs: what the client can act on, and nothing of our insides."""
+    """Convert our errors to ACP errors without internal details."""
     try:
         yield
     except BadRequest as error:

@@ -1,4 +1,4 @@
-"""Our words in ACP's: records, items, questions and blocks. Pure."""
+"""Converts records, transcript items, questions and prompt blocks between our types and ACP's. Pure functions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ MODES = {
 
 
 def updates(record: Record, announced: set[str]) -> Iterator[Update]:
-    """What a client is told of a record. `announced` remembers which calls it knows."""
+    """The updates to send for a record. `announced` holds the calls that the client knows already."""
     match record:
         case ChunkRecord(channel="message", text=text):
             yield acp.update_agent_message_text(text)
@@ -131,7 +131,7 @@ def replayed(item: Item) -> Iterator[Update]:
 
 
 def question(asked: Question) -> schema.ToolCallUpdate:
-    """The call as the client shows it beside the options, with what would change."""
+    """The call that the client shows beside the options, with the changes it would make."""
     content: list[Any] = [
         acp.tool_diff_content(str(file.path), file.after or "", file.before) for file in asked.preview.files
     ]
@@ -189,7 +189,7 @@ def session(value: Session) -> schema.SessionInfo:
 
 
 def block(value: Any) -> Mapping[str, Any]:
-    """A prompt block of ACP's as one of the wire's."""
+    """Convert an ACP prompt block to a wire block."""
     match value:
         case schema.TextContentBlock(text=text):
             return {"type": "text", "text": text}
