@@ -153,3 +153,26 @@ async def test_trust_holds_though_it_cannot_be_kept(tmp_path: Path) -> None:
     async with connected(tmp_path, call("bash", command="touch made"), say("done")) as (agent, _, _, session):
         assert (await agent.prompt(session_id=session, prompt=[acp.text_block("go")])).stop_reason == "end_turn"
         assert (tmp_path / "work" / "made").exists()
+
+
+async def test_slash_commands_are_offered_and_run_without_the_model(tmp_path: Path) -> None:
+    async with connected(tmp_path, say("reviewed")) as (agent, person, provider, session):
+        async with asyncio.timeout(30):
+            while not any(isinstance(update, schema.AvailableCommandsUpdate) for update in person.updates):
+                await asyncio.sleep(0.01)
+        offered = next(update for update in person.updates if isinstance(update, schema.AvailableCommandsUpdate))
+        names = [command.name for command in offered.available_commands]
+        assert names == ["help", "model", "mode", "undo", "compact", "export", "plan"]
+        answer = await agent.prompt(session_id=session, prompt=[acp.text_block("/mode plan")])
+        assert answer.stop_reason == "end_turn"
+        assert person.text() == "This session is in mode `plan` from now on."
+        assert provider.requests == []
+
+
+async def test_a_custom_command_is_expanded_before_the_model_sees_it(tmp_path: Path) -> None:
+    (tmp_path / "commands").mkdir()
+    (tmp_path / "commands" / "review.md").write_text("Look at $1 closely.")
+    async with connected(tmp_path, say("reviewed")) as (agent, person, provider, session):
+        await agent.prompt(session_id=session, prompt=[acp.text_block("/review a.py")])
+        assert person.text() == "reviewed"
+        assert "Look at a.py closely." in str(provider.requests[0].body)

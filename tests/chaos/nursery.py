@@ -134,7 +134,7 @@ def give_birth(door: socket.socket) -> None:
 
 def _warm_up() -> None:
     """Import everything, and play a turn: whatever is made once is made before the first fork. No thread is left."""
-    for name in ("server", "frontend", "handlers", "generic_client.generic_client"):
+    for name in ("features", "frontend", "handlers", "generic_client.generic_client"):
         importlib.import_module(f"pilotfish.lsp.{name}")
 
     async def play(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""`pilotfish acp`: the agent for editors that speak the Agent Client Protocol. A projection; it decides nothing."""
+"""`pilotfish acp`: the agent for editors that use the Agent Client Protocol. It adapts the engine to ACP."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from acp import schema
 from pilotfish import __version__
 from pilotfish.acp import words
 from pilotfish.config.settings import load_user
+from pilotfish.engine import commands
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Answer, OptionId, Outcome, Question, SessionUpdate
 from pilotfish.errors import BadRequest, PilotfishError, StorageError, UnknownSession
@@ -27,11 +28,12 @@ from pilotfish.workspace.editor import Editor, NoEditor
 
 log = logging.getLogger(__name__)
 
+SESSION_SWITCHES = frozenset({"clear"})  # an ACP agent cannot move its client to another session
 MAX_WAITING = 64  # updates the client may lag behind before chunks are joined
 
 
 def main() -> int:
-    """Serve until the client goes."""
+    """Serve until the client disconnects."""
     if any(stat.S_ISREG(os.fstat(stream).st_mode) for stream in (0, 1)):
         raise PilotfishError("pilotfish acp speaks with an editor over pipes; its input or output is a file.")
     if sys.stdin.isatty():
@@ -50,7 +52,7 @@ async def _serve() -> None:
 
 
 class AcpFrontend:
-    """The engine's face towards an ACP client: updates in order, permissions as requests."""
+    """Implements `engine.frontend.Frontend` for an ACP client: ordered updates, approvals as permission requests."""
 
     def __init__(self) -> None:
         self.client: acp.Client | None = None
@@ -81,7 +83,7 @@ class AcpFrontend:
             self._sender = asyncio.get_running_loop().create_task(self._send())
 
     async def sent(self) -> None:
-        """Everything told so far has been written."""
+        """Wait until every update so far is written."""
         if self._sender is not None:
             await asyncio.wait((self._sender,))
 
@@ -95,7 +97,7 @@ class AcpFrontend:
             task.cancel()
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        """ACP has no free question: the options are offered as a permission is."""
+        """ACP has no request for a question, so the options are offered as a permission request."""
         del turn_id
         if not options:
             return None
@@ -151,16 +153,17 @@ class AcpFrontend:
 
 
 class PilotfishAgent:
-    """ACP's methods over the live sessions. It knows no workspace trust: the user is asked for each folder until there
-    is an answer."""
+    """ACP's methods over the engine. ACP has no workspace trust: the user is asked for each folder until there is an
+    answer."""
 
     def __init__(self) -> None:
         self.face = AcpFrontend()
         loaded = load_user()
         self.live = Engine(loaded.settings, Ledger.open(loaded.settings.storage, label="an ACP client"), self.face)
         self.face.live = self.live
-        self._prompts: dict[str, set[asyncio.Task[Outcome]]] = {}
-        """session → what was sent to it and is not answered"""
+        self._prompts: dict[str, set[asyncio.Task[Outcome | commands.CommandReply]]] = {}
+        """session → its prompts that are not answered yet"""
+        self._background: set[asyncio.Task[None]] = set()
 
     def on_connect(self, conn: acp.Client) -> None:
         self.face.client = conn
@@ -183,6 +186,7 @@ class PilotfishAgent:
     async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
         with _errors():
             session = await self.live.new(await asyncio.to_thread(_folder, cwd))
+        self._offer_commands(session.id)
         return schema.NewSessionResponse(session_id=session.id, modes=words.modes(session.mode))
 
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
@@ -193,6 +197,7 @@ class PilotfishAgent:
             for update in words.replayed(item):
                 self.face.send(session_id, update)
         await self.face.sent()
+        self._offer_commands(session_id)
         return schema.LoadSessionResponse(modes=words.modes(loaded.session.mode))
 
     async def list_sessions(
@@ -224,17 +229,51 @@ class PilotfishAgent:
                 outcome = work.result()
         finally:
             unanswered.discard(work)
+        if isinstance(outcome, commands.CommandReply):
+            self.face.send(session_id, acp.update_agent_message_text(outcome.text))
+            await self.face.sent()
+            return schema.PromptResponse(stop_reason="end_turn")
         await self.face.sent()
         if outcome.error is not None:
             raise acp.RequestError(-32000, f"{outcome.error.message} {outcome.error.remedy}")
         return schema.PromptResponse(stop_reason=words.STOP_REASONS[outcome.stop_reason])
 
-    async def _prompt(self, prompt: list[Any], session_id: str) -> Outcome:
+    async def _prompt(self, prompt: list[Any], session_id: str) -> Outcome | commands.CommandReply:
         await self._settle_trust(session_id)
-        return await self.live.prompt(session_id, [words.block(block) for block in prompt])
+        blocks = [words.block(block) for block in prompt]
+        if blocks and (typed := commands.typed(str(blocks[0].get("text", "")))) and blocks[0]["type"] == "text":
+            answer = await self._command(session_id, typed)
+            if isinstance(answer, commands.CommandReply):
+                return answer
+            if answer is not None:
+                blocks[0] = {"type": "text", "text": answer.text}
+        return await self.live.prompt(session_id, blocks)
+
+    async def _command(
+        self, session_id: str, typed: commands.TypedCommand
+    ) -> commands.CommandReply | commands.CommandPrompt | None:
+        """Run a slash command; None if there is no such command."""
+        if (command := commands.BUILT_IN.get(typed.name)) is not None:
+            if command.name in SESSION_SWITCHES:
+                return commands.CommandReply("Start a new session in your editor: an ACP agent cannot switch to one.")
+            return await command.run(self.live, session_id, typed.arguments) or commands.CommandReply("Stopped.")
+        custom = (await commands.custom_commands(self.live, session_id)).get(typed.name)
+        return None if custom is None else commands.CommandPrompt(custom.expand(typed.arguments))
+
+    def _offer_commands(self, session_id: str) -> None:
+        """Send the slash commands, after the response that tells the client the session's id."""
+
+        async def send() -> None:
+            listed = commands.listed(await commands.custom_commands(self.live, session_id))
+            offered = [command for command in listed if command.name not in SESSION_SWITCHES]
+            self.face.send(session_id, words.offered(offered))
+
+        task = asyncio.get_running_loop().create_task(send())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """What was sent is over, also while the user is asked for trust; and so is a turn that was taken up again."""
+        """End every prompt of the session, also one that waits for trust, and a resumed turn."""
         for work in self._prompts.get(session_id, ()):
             work.cancel()
         with contextlib.suppress(PilotfishError):
@@ -248,7 +287,7 @@ class PilotfishAgent:
             session_id, f"Trust {display_safe(folder)}?", ["Trust this folder", "Read only"]
         )
         if answer is not None:
-            with contextlib.suppress(StorageError):  # it holds in this process all the same
+            with contextlib.suppress(StorageError):  # it still applies in this process
                 self.live.book.trust(Path(folder), answer == "Trust this folder")
 
 
@@ -262,7 +301,7 @@ def _folder(cwd: str) -> str:
 
 @contextlib.contextmanager
 def _errors() -> Any:
-    """Ours become theirs: what the client can act on, and nothing of our insides."""
+    """Convert our errors to ACP errors without internal details."""
     try:
         yield
     except BadRequest as error:

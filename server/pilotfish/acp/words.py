@@ -1,8 +1,8 @@
-"""Our words in ACP's: records, items, questions and blocks. Pure."""
+"""Converts records, transcript items, questions and prompt blocks between our types and ACP's. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,6 +21,7 @@ from pilotfish.conversation.records import (
     StopReason,
     ToolCallRecord,
 )
+from pilotfish.engine.commands import Command
 from pilotfish.engine.frontend import Option, Question, Session
 from pilotfish.errors import BadRequest
 
@@ -33,6 +34,7 @@ Update = (
     | schema.AgentPlanUpdate
     | schema.CurrentModeUpdate
     | schema.SessionInfoUpdate
+    | schema.AvailableCommandsUpdate
 )
 
 STOP_REASONS: Mapping[StopReason, schema.StopReason] = {
@@ -89,7 +91,7 @@ MODES = {
 
 
 def updates(record: Record, announced: set[str]) -> Iterator[Update]:
-    """What a client is told of a record. `announced` remembers which calls it knows."""
+    """The updates to send for a record. `announced` holds the calls that the client knows already."""
     match record:
         case ChunkRecord(channel="message", text=text):
             yield acp.update_agent_message_text(text)
@@ -129,7 +131,7 @@ def replayed(item: Item) -> Iterator[Update]:
 
 
 def question(asked: Question) -> schema.ToolCallUpdate:
-    """The call as the client shows it beside the options, with what would change."""
+    """The call that the client shows beside the options, with the changes it would make."""
     content: list[Any] = [
         acp.tool_diff_content(str(file.path), file.after or "", file.before) for file in asked.preview.files
     ]
@@ -160,6 +162,23 @@ def modes(current: str) -> schema.SessionModeState:
     )
 
 
+def offered(commands: Iterable[Command]) -> Update:
+    """The slash commands that the client may offer."""
+    return schema.AvailableCommandsUpdate(
+        session_update="available_commands_update",
+        available_commands=[
+            schema.AvailableCommand(
+                name=command.name, description=command.description, input=_hint(command.argument_hint)
+            )
+            for command in commands
+        ],
+    )
+
+
+def _hint(hint: str | None) -> schema.AvailableCommandInput | None:
+    return None if hint is None else schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))
+
+
 def session(value: Session) -> schema.SessionInfo:
     return schema.SessionInfo(
         session_id=value.id,
@@ -170,7 +189,7 @@ def session(value: Session) -> schema.SessionInfo:
 
 
 def block(value: Any) -> Mapping[str, Any]:
-    """A prompt block of ACP's as one of the wire's."""
+    """Convert an ACP prompt block to a wire block."""
     match value:
         case schema.TextContentBlock(text=text):
             return {"type": "text", "text": text}

@@ -1,1 +1,1 @@
-"""The language server. The only room that knows pygls and lsprotocol."""
+"""The language server. The only package that imports pygls and lsprotocol."""

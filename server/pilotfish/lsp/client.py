@@ -19,7 +19,7 @@ class Client:
     """A client and what it can do."""
 
     ours: bool
-    """it speaks the `pilotfish/` methods; else it is a plain one"""
+    """whether it supports the `pilotfish/` methods; otherwise it is a generic client"""
     encoding: str
     hello: wire.Hello
     roots: tuple[Path, ...]
@@ -32,20 +32,20 @@ class Client:
     watch_configuration: bool = False
     lens_refresh: bool = False
     resolves_commands: bool = False
-    """`codeAction/resolve` may bring the command"""
+    """whether `codeAction/resolve` may add the command"""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def asks(self) -> bool:
-        """it shows our own questions"""
+        """whether it shows approval requests itself"""
         return self.ours and self.hello.client.approvals
 
 
 def read_client(params: Mapping[str, Any], encoding: str) -> Client:
     """The client behind these params of `initialize`."""
-    said = as_object((as_object(params.get("initializationOptions")) or {}).get("pilotfish"))
+    options = as_object((as_object(params.get("initializationOptions")) or {}).get("pilotfish"))
     problems: list[str] = []
-    hello = _hello(said or {}, problems)
+    hello = _hello(options or {}, problems)
     capabilities = as_object(params.get("capabilities")) or {}
 
     def can(*path: str) -> Any:
@@ -57,7 +57,7 @@ def read_client(params: Mapping[str, Any], encoding: str) -> Client:
     process_id = params.get("processId")
     resolvable = can("textDocument", "codeAction", "resolveSupport", "properties")
     return Client(
-        ours=said is not None,
+        ours=options is not None,
         encoding=encoding,
         hello=hello,
         roots=_roots(params),
@@ -74,18 +74,18 @@ def read_client(params: Mapping[str, Any], encoding: str) -> Client:
     )
 
 
-def _hello(said: dict[str, Any], problems: list[str]) -> wire.Hello:
-    """Each field by itself: one that does not fit does not cost the others."""
+def _hello(options: dict[str, Any], problems: list[str]) -> wire.Hello:
+    """Validate each field by itself, so that an invalid field does not discard the others."""
     fitting: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in options.items():
         try:
             wire.Hello.model_validate({name: value})
         except ValidationError as error:
             problems.append(f"initializationOptions.pilotfish.{name}: {error.errors()[0]['msg']}")
         else:
             fitting[name] = value
-    if "client" not in fitting and "client" in said:
-        known = as_object(said["client"]) or {}
+    if "client" not in fitting and "client" in options:
+        known = as_object(options["client"]) or {}
         fitting["client"] = {name: value for name, value in known.items() if isinstance(value, bool)}
     hello = wire.Hello.model_validate(fitting)
     if hello.protocol_version != wire.PROTOCOL_VERSION:

@@ -1,4 +1,4 @@
-"""The names of `workspace/executeCommand`, which stand in capabilities, actions and lenses alike."""
+"""The command names of `workspace/executeCommand`, used in capabilities, code actions and code lenses."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ _REMEDY = "Run `pilotfish doctor`."
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a connection is made of, before there is an engine."""
+    """The parts of a connection that exist before the engine is loaded."""
 
     connection: Connection
     client: Client
@@ -61,7 +61,7 @@ class Parts:
 
 @dataclass(slots=True)
 class World:
-    """What the client has said of the world around, the newest first of all."""
+    """The newest settings, folders and trust that the client has sent."""
 
     settings: Mapping[str, Any]
     roots: Sequence[Path]
@@ -71,7 +71,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class LoadedEngine:
-    """The loaded engine and what stands on it."""
+    """The loaded engine and the handlers that use it."""
 
     live: Engine
     handlers: Handlers
@@ -79,7 +79,7 @@ class LoadedEngine:
 
 
 class Loader:
-    """The engine on its way, and when it is there."""
+    """Loads the engine and gives access to it."""
 
     def __init__(self, parts: Parts, world: World) -> None:
         self._parts = parts
@@ -90,16 +90,16 @@ class Loader:
         self._showing: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[LoadedEngine]:
-        """Begin to load, or begin again."""
+        """Start to load, or retry after a failure."""
         self._loading = asyncio.get_running_loop().create_task(self._load(), name="loading")
         self._loading.add_done_callback(_log_failure)
         return self._loading
 
     async def engine(self, *, at_once: bool = False) -> LoadedEngine:
-        """The engine, once it is there, with the settings that the client has said or announced before; `at_once`, with
-        those it has. Raises StorageError with a remedy when it cannot be had."""
+        """Wait for the engine and for the settings that the client has sent or announced; with `at_once`, not for the
+        settings. Raises StorageError with a remedy if the engine cannot be loaded."""
         if self.failure() and not at_once:
-            await self._settled()  # with them it may be had
+            await self._settled()  # new settings may remove the cause
         engine = await self._loaded()
         if not at_once:
             await self._settled()
@@ -127,21 +127,21 @@ class Loader:
             raise StorageError(_BROKEN, remedy=_REMEDY) from error
 
     async def _show(self, loading: asyncio.Task[LoadedEngine]) -> None:
-        """Once, however many wait."""
+        """Show one progress, however many requests wait."""
         progress = self._parts.progresses.start("Pilotfish is starting")
         await asyncio.wait((loading,))
         await self._parts.progresses.finish(progress, "ready" if self.now() else "failed")
         self._showing = None
 
     def now(self) -> LoadedEngine | None:
-        """The engine, if it is there."""
+        """The engine if it is loaded."""
         loading = self._loading
         if loading is None or not loading.done() or loading.cancelled() or loading.exception():
             return None
         return loading.result()
 
     def failure(self) -> wire.Failure | None:
-        """Why it could not be loaded."""
+        """The reason why it could not be loaded."""
         loading = self._loading
         if loading is None or not loading.done() or loading.cancelled():
             return None
@@ -154,7 +154,7 @@ class Loader:
                 return wire.Failure(message=_BROKEN, remedy=_REMEDY)
 
     async def aclose(self) -> None:
-        """End everything. Commands that do not end when asked are killed, so that turns and store still close well."""
+        """Close the engine. Commands that do not end in time are killed, so that the store closes cleanly."""
         engine = self.now()
         if engine is None:
             return
@@ -167,7 +167,7 @@ class Loader:
         await closing
 
     def settle(self, saying: Coroutine[Any, Any, Mapping[str, Any] | None]) -> None:
-        """The client is about to say something new of its settings, or nothing after all."""
+        """Apply the settings that `saying` returns; None changes nothing."""
         self._settling = asyncio.get_running_loop().create_task(self._settle(saying, self._settling))
         self._settling.add_done_callback(_log_failure)
 
@@ -188,19 +188,19 @@ class Loader:
             self._use_mcp(engine.live)
 
     def files_changed(self) -> None:
-        """The client has seen files come or go. A hint, no more: such events get lost, and come twice."""
+        """Files were created or deleted. This is only a hint: such events can be lost or repeated."""
         if engine := self.now():
             engine.handlers.files_changed()
 
     def renew_world(self) -> None:
-        """The client has said something new of its folders, or of their trust."""
+        """Apply the newest folders and trust to the engine."""
         if engine := self.now():
             engine.handlers.set_roots(self._world.roots)
             engine.live.set_trusted(self._world.trusted)
             self._use_mcp(engine.live)
 
     def _use_mcp(self, live: Engine) -> None:
-        """Servers of the settings run code: only where the editor trusts what it has open."""
+        """Start MCP servers, which run code, only if the editor trusts the workspace."""
         if self._world.trusted:
             live.use_mcp()
 

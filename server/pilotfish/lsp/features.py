@@ -175,13 +175,13 @@ def _configuration_changed(server: PilotfishServer, params: types.DidChangeConfi
 
 
 async def _settings(server: PilotfishServer, sent: Any) -> Mapping[str, Any] | None:
-    """The client's settings, sent along or asked for; None if it has none to say."""
+    """The client's settings, sent along or asked for; None if it has none."""
     settings = as_object((as_object(sent) or {}).get("pilotfish"))
     if settings is None and server.client.configuration:
         params = types.ConfigurationParams([types.ConfigurationItem(section="pilotfish")])
         with contextlib.suppress(ClientError, TimeoutError):
             answer = await server.protocol.request(types.WORKSPACE_CONFIGURATION, params, ASK_SECONDS)
-            settings = (as_objects(answer) or [{}])[0]  # null: nothing is set there any more
+            settings = (as_objects(answer) or [{}])[0]  # null if nothing is set any more
     return settings
 
 
@@ -198,7 +198,7 @@ def _files_changed(server: PilotfishServer, _: types.DidChangeWatchedFilesParams
 
 
 def _saved(_: PilotfishServer, __: types.DidSaveTextDocumentParams) -> None:
-    """Registered so that the client tells of saves; the text on disk is read when it is needed."""
+    """Registered so that the client sends saves; the text on disk is read when it is needed."""
 
 
 async def _code_actions(server: PilotfishServer, params: types.CodeActionParams) -> list[types.CodeAction]:

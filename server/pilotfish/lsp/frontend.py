@@ -1,4 +1,4 @@
-"""The language server as the engine sees it: `engine.ports.Face`, over one connection."""
+"""Implements `engine.frontend.Frontend` over one connection to a language client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class LspFrontend:
-    """Tells the client what happens, and asks it."""
+    """Sends updates and questions to the client."""
 
     def __init__(self, connection: Connection, client: Client, editor: LspEditor, approvals: Approvals) -> None:
         self._connection = connection
@@ -30,11 +30,11 @@ class LspFrontend:
         self._editor = editor
         self._approvals = approvals
         self.session_of: Callable[[str], Session | None] = lambda _: None
-        """set once the engine is there"""
+        """set when the engine is loaded"""
         self.listeners: list[Callable[[SessionUpdate], None]] = []
-        """who else hears of everything"""
+        """called with every update"""
         self.told_plainly: set[str] = set()
-        """sessions a plain client runs by our own methods all the same: it hears of them like one of ours"""
+        """sessions that a generic client uses by our own methods: it gets `pilotfish/session/update` for them"""
 
     @property
     def editor(self) -> LspEditor:
@@ -71,14 +71,14 @@ class LspFrontend:
             return await self._ask_plainly(question, options)
         asked = wire.AskParams(session_id=session_id, turn_id=turn_id, question=question, options=tuple(options))
         try:
-            said = read(wire.AskResult, await self._connection.request("pilotfish/user/ask", asked))
+            answer = read(wire.AskResult, await self._connection.request("pilotfish/user/ask", asked))
         except (ClientError, BadRequest) as error:
             log.warning("pilotfish/user/ask: %s", error)
             return None
-        return None if said.dismissed else said.answer
+        return None if answer.dismissed else answer.answer
 
     async def _ask_plainly(self, question: str, options: Sequence[str]) -> str | None:
-        """A message with buttons; a plain client has no place to type."""
+        """Show a message with buttons; a generic client has no text input."""
         if not options:
             self._connection.message(types.MessageType.Info, question)
             return None
@@ -88,8 +88,8 @@ class LspFrontend:
             log.warning("window/showMessageRequest: %s", error)
             return None
 
-    def _session(self, told: SessionUpdate) -> wire.Session | None:
-        if not isinstance(told.record, SessionRecord):
+    def _session(self, update: SessionUpdate) -> wire.Session | None:
+        if not isinstance(update.record, SessionRecord):
             return None
-        session = self.session_of(told.session_id)
+        session = self.session_of(update.session_id)
         return None if session is None else presentation.session(session)

@@ -1,6 +1,6 @@
-"""Our own methods: each is a thin adapter over `engine.live.Live`. `features.FEATURES` registers them.
+"""The `pilotfish/` methods: each is a thin adapter over `engine.engine.Engine`. `features.FEATURES` registers them.
 
-A prompt takes more: `prompts.py`.
+Prompts are handled in `prompts.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pilotfish.policy.judge import Rule
 from pilotfish.policy.rules import fault_of
 from pilotfish.protocol import present, wire
 
-MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # on one page, whatever is asked for: there is a next one
+MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # limits of one page
 
 
 class Handlers:
-    """The engine behind the methods."""
+    """The handlers of one connection."""
 
     def __init__(self, live: Engine, face: LspFrontend, approvals: Approvals, documents: Documents) -> None:
         self.live = live
@@ -36,7 +36,7 @@ class Handlers:
         self._approvals = approvals
         self._documents = documents
         self.roots: Sequence[Path] = ()
-        """the workspace folders, as the client has them now"""
+        """the client's current workspace folders"""
         self._mentions: Mentions | None = None
         self._closing: asyncio.Future[None] | None = None
         self.prompt = Prompts(live, face, documents).run
@@ -49,12 +49,12 @@ class Handlers:
             self._mentions = None
 
     def files_changed(self) -> None:
-        """Files came or went behind our back."""
+        """Files were created or deleted outside Pilotfish."""
         if self._mentions is not None:
             self._mentions.stale()
 
     async def aclose(self) -> None:
-        """End everything the engine does."""
+        """Close the file index and the engine."""
         if self._mentions is not None:
             await self._mentions.aclose()
         await self.live.aclose()
@@ -180,7 +180,9 @@ class Handlers:
             if presentation.rule_id(rule) == params.id:
                 if self.live.remove_rule(rule, folder):
                     return wire.Empty()
-                raise UnknownCall("That rule is not kept by Pilotfish: it stands in the settings or in the repository.")
+                raise UnknownCall(
+                    "Pilotfish cannot remove this rule: it is defined in the settings or in the repository."
+                )
         raise UnknownCall(f"No rule has the id {params.id!r}.")
 
     # -- the rest -------------------------------------------------------------------------------------------------
@@ -188,7 +190,7 @@ class Handlers:
     async def secret_set(self, params: wire.SecretSetParams) -> wire.Wire:
         key = params.key.strip()
         if not can_be_sent(key):
-            raise BadRequest("key: it has characters that no key has", field="key")
+            raise BadRequest("key: it contains characters that are not allowed in a key", field="key")
         self.live.set_secret(params.provider, key)
         return wire.Empty()
 
@@ -221,7 +223,7 @@ class Handlers:
         return await self._mentions.complete(params.query, min(params.limit, MAX_MENTIONS))
 
     def tell_plainly(self, session_id: str) -> None:
-        """A client that asks for a session by name is told of it in our words, whatever client it is."""
+        """Send `pilotfish/session/update` for this session, also to a generic client."""
         self._face.told_plainly.add(session_id)
 
     async def _must_exist(self, session_id: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What the engine says → the wire: sessions, questions, rules, outcomes."""
+"""Converts the engine's values to wire types: sessions, approval requests, rules, outcomes, commands."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def rule(value: Rule) -> wire.Rule:
 
 
 def rule_id(value: Rule) -> str:
-    """A name for a rule that is the same as long as the rule is."""
+    """An id for a rule that depends only on the rule's content."""
     words = f"{value.decision}\0{value.tool}\0{value.pattern}\0{value.scope}"
     return hashlib.blake2s(words.encode(), digest_size=8).hexdigest()
 

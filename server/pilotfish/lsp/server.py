@@ -1,6 +1,6 @@
-"""The language server: pygls' `LanguageServer`, what it is made of, and its life from start to end.
+"""The language server: pygls' `LanguageServer`, its parts, and its lifecycle.
 
-`features.py` has the table of what it serves, `protocol.py` the connection, `stdio.py` the two files it runs on.
+`features.py` registers what it serves, `connection/` has the protocol and the streams.
 
 Promises: whatever ends it (`exit`, the end of stdin, the client's process gone, a signal, a client that cannot be
 written to), running tools are killed, the store is closed, and the process is gone within two seconds (law 8).
@@ -47,7 +47,7 @@ REFRESH_SECONDS = 5.0
 
 
 class PilotfishServer(ConnectionServer):
-    """One connection, and everything behind it. `start` makes what depends on the client."""
+    """One connection and its parts. `start` creates the parts that depend on the client."""
 
     protocol: Connection  # pyright: ignore[reportIncompatibleVariableOverride]  # pygls names the base class
     client: Client
@@ -144,7 +144,7 @@ class PilotfishServer(ConnectionServer):
         await self.end(1)
 
     def _lost(self) -> None:
-        """The client does not read any more. Called in the thread that writes."""
+        """The client no longer reads. Called in the writer thread."""
         if self._loop is None:
             leave(1)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
@@ -161,7 +161,7 @@ class PilotfishServer(ConnectionServer):
             traceback = "".join((data or {}).get("traceback", ()))
             log.error("%s: %s\n%s", getattr(source, "__name__", source), error, traceback)
 
-    # -- beside requests ------------------------------------------------------------------------------------------
+    # -- in the background ------------------------------------------------------------------------------------------
 
     def refresh_lenses(self) -> None:
         """Ask the client to fetch lenses again, once for all changes of one loop iteration."""

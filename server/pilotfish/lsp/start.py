@@ -17,7 +17,7 @@ INTERRUPTED = 130  # 128 + SIGINT
 def serve() -> int:
     """Serve on stdin and stdout until the client is done; returns only if one of them is closed."""
     # Ctrl+C exits with the code of a shell, also during the imports. `initialize` replaces this by an orderly end.
-    signal.signal(signal.SIGINT, lambda *_: leave(INTERRUPTED))
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         source, sink = _own_stdio()
     except OSError:
@@ -41,3 +41,7 @@ def _own_stdio() -> tuple[int, int]:
     os.close(null)
     os.dup2(2, 1)
     return source, sink
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    leave(INTERRUPTED)

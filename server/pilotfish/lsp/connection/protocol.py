@@ -1,4 +1,4 @@
-"""The connection to one client: pygls' protocol, with its weaknesses mended.
+"""The connection to one client: a subclass of pygls' protocol that answers every request exactly once.
 
 pygls dispatches, cancels, and matches answers to requests. This subclass promises law 7 on top: every request is
 answered exactly once, whatever is wrong with it, and no answer carries a traceback.
@@ -194,8 +194,8 @@ class Connection(LanguageServerProtocol):
     async def request(self, method: str, params: Any, timeout: float | None = None) -> Any:
         """Send a request to the client; returns the JSON value it answers.
 
-        Raises ClientError if the answer is an error, TimeoutError after `timeout` seconds. The client is told when
-        nobody waits for its answer any more.
+        Raises ClientError if the answer is an error, TimeoutError after `timeout` seconds. The request is
+        cancelled at the client when nobody waits for its answer any more.
         """
         key = str(uuid.uuid4())
         try:

@@ -1,4 +1,4 @@
-"""Code actions and lenses: made from what is in memory, in less than a few milliseconds, without the engine.
+"""Code actions and code lenses, computed from memory in a few milliseconds, without the engine.
 
 A client with a chat opens it with the prompt and its context attached; a plain client runs the turn.
 """
@@ -34,7 +34,7 @@ class _Offer:
     prompt: str
     kind: types.CodeActionKind
     send: bool
-    """whether the prompt is whole, or the user adds to it first"""
+    """whether the prompt is complete; otherwise the user completes it first"""
 
 
 _REWRITE, _ANY = types.CodeActionKind.RefactorRewrite, types.CodeActionKind.Empty
@@ -76,7 +76,7 @@ class Actions:
                 title=title,
                 kind=types.CodeActionKind.QuickFix,
                 diagnostics=params.context.diagnostics,
-                # An answer that has to be thought about is never the one to apply unseen.
+                # A model's fix must not be applied without review.
                 is_preferred=False,
                 data=data,
             )
@@ -89,7 +89,7 @@ class Actions:
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
         if action.data is None:
-            return action  # it has all it will get
+            return action  # already resolved
         try:
             return self._with_command(action)
         except BadRequest as error:
@@ -131,7 +131,7 @@ class Actions:
         return action
 
     def _prompt(self, data: dict[str, Any]) -> tuple[list[wire.ContentBlock], bool]:
-        """The prompt an action stands for, with what it is about."""
+        """The prompt of an action, with its context, and whether to send it at once."""
         uri, do = str(data.get("uri")), str(data.get("do"))
         where = read(wire.Range, data.get("range"))
         document = self._documents.get(uri)
@@ -164,7 +164,7 @@ def _word(kind: types.CodeActionKind | str) -> str:
 
 
 def _wider(where: wire.Range, document: Document | None) -> wire.Range:
-    """The lines around too, as far as there are any: a person is shown where they end."""
+    """The range with the lines around it, clamped to the document."""
     end = TextPosition(where.end.line + AROUND + 1, 0)
     if document is not None:
         end = document.text.place(document.text.offset(end))

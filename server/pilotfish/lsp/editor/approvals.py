@@ -1,4 +1,4 @@
-"""Questions that wait for an answer, on every surface a client has.
+"""Shows approval requests to the user and passes the answers to the engine.
 
 The engine holds the truth. Here a question is shown: by our own request, or as a message with buttons in a plain
 client, and in both as a code lens; `pilotfish.approve` answers from anywhere. The first answer wins, the other
@@ -41,7 +41,7 @@ _TRIES = 3  # for a client whose answers do not fit
 
 
 class Answers(Protocol):
-    """The engine's door for answers. False: it was answered already."""
+    """Passes an answer to the engine. Returns False if the question was answered already."""
 
     def __call__(self, approval_id: str, answer: Answer) -> bool: ...
 
@@ -60,10 +60,10 @@ class Approvals:
         self._shown: dict[str, asyncio.Task[None]] = {}
         self._previews: dict[str, Path] = {}
         self.answers: Answers | None = None
-        """set once the engine is there; it asks nothing before"""
+        """set when the engine is loaded; it asks nothing before"""
 
     def open(self) -> Sequence[Question]:
-        """Questions that wait, oldest first."""
+        """Open questions, oldest first."""
         return tuple(self._open.values())
 
     def ask(self, question: Question) -> None:
@@ -84,11 +84,11 @@ class Approvals:
                 return
 
     def resolved(self, question: Question, option_id: str, by: str) -> None:
-        """A question is over: clear it everywhere."""
+        """Remove a resolved question everywhere."""
         self._open.pop(question.approval_id, None)
         task = self._shown.pop(question.approval_id, None)
         if task is not None and task is not asyncio.current_task():
-            task.cancel()  # which takes the client's dialog back
+            task.cancel()  # which closes the client's dialog
         preview = self._previews.pop(question.approval_id, None)
         if preview is not None:
             preview.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ class Approvals:
         self._lenses_changed()
 
     def answer(self, params: Any, by: str) -> bool:
-        """An answer by request or command: `{approvalId, optionId, feedback?, args?}`. False: it came too late."""
+        """An answer by request or command: `{approvalId, optionId, feedback?, args?}`. False if it was too late."""
         said = read(wire.ApprovalAnswerParams, params)
         question = self._open.get(said.approval_id)
         if question is None:
@@ -109,7 +109,7 @@ class Approvals:
         return self._answered(question, answer, by)
 
     async def show_preview(self, approval_id: str) -> bool:
-        """Show what a question is about, in an editor; whether the client could."""
+        """Show a question's preview in an editor; returns whether the client could."""
         question = self._open.get(approval_id)
         if question is None:
             raise UnknownCall(f"No question with the id {approval_id!r} waits; it may have been answered.")
@@ -174,8 +174,8 @@ class Approvals:
         return await self._connection.show(path)
 
     def _answered(self, question: Question, answer: wire.ApprovalAnswer, by: str) -> bool:
-        """Hand an answer over. BadRequest when it is none to this question: that is neither consent nor refusal."""
-        from pilotfish.engine.frontend import Answer  # likewise
+        """Pass an answer on. Raises BadRequest if it does not fit the question, which then stays open."""
+        from pilotfish.engine.frontend import Answer  # the engine is imported after `initialize`
 
         if answer.option_id not in [option.id for option in question.options]:
             raise BadRequest(f"optionId: {answer.option_id} is not offered here", field="optionId")
@@ -188,7 +188,7 @@ class Approvals:
 
 
 def title(question: Question) -> str:
-    """The question in one line: what, and why it is asked."""
+    """The question in one line, with the reason for it."""
     words = _visible(f"{question.call.title}? {_sentence(question.reason)}")
     return words if len(words) <= TITLE_CHARS else words[: TITLE_CHARS - 1] + "…"
 
@@ -200,14 +200,14 @@ def _sentence(reason: str) -> str:
 
 
 def label(option: Option) -> str:
-    """A button; one that writes a rule says which."""
+    """The text of a button, with the rule that the option would add."""
     words = option.label if option.rule is None else f"{option.label}: {option.rule}"
     words = _visible(words)
     return words if len(words) <= LABEL_CHARS else words[: LABEL_CHARS - 1] + "…"
 
 
 def preview_text(question: Question) -> str:
-    """What a question is about, as plain text: a diff, a command, or words."""
+    """A question's preview as plain text: a diff, a command, or a text."""
     preview = question.preview
     match preview.kind:
         case "diff":

@@ -1,6 +1,6 @@
-"""What a prompt is about, when it is in no file: untitled documents, cells of notebooks, what a plugin shows.
+"""Attaches the text of documents that are not files: untitled documents, notebook cells, views of plugins.
 
-The engine reads files, the open buffer first. What only an editor has is sent along, or nobody could read it.
+The engine reads files itself, preferring the open buffer. It cannot read a document that only the editor has.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pilotfish.protocol import wire
 
 
 def with_text(block: wire.ContentBlock, documents: Documents) -> wire.ContentBlock:
-    """The block, with its text when it is an open document that is no file."""
+    """The block, with its text if it is an open document that is not a file."""
     if not isinstance(block, wire.ResourceBlock) or block.text is not None:
         return block
     return resource(block.uri, block.range, documents.get(block.uri))
 
 
 def resource(uri: str, where: wire.Range | None, document: Document | None) -> wire.ResourceBlock:
-    """A document, or a selection of it; with its text when it is no file."""
+    """A document or a selection of it, with its text if it is not a file."""
     text = None
     if document is not None and document.path is None:
         text = document.text.value if where is None else selected(where, document)

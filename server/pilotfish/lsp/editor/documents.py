@@ -32,7 +32,7 @@ class TextPosition:
 
 
 class Text:
-    """A text that knows its lines."""
+    """A text with an index of its lines."""
 
     __slots__ = ("_starts", "encoding", "value")
 
@@ -54,7 +54,7 @@ class Text:
         return self._starts
 
     def offset(self, place: TextPosition) -> int:
-        """Where a place is. Behind the end of a line is its end, behind the last line the end of the text."""
+        """The offset of a position. A position after the end of a line or of the text is clamped to that end."""
         if place.line >= len(self.starts):
             return len(self.value)
         line = self.line(place.line)
@@ -66,7 +66,7 @@ class Text:
         return self.starts[place.line] + column
 
     def place(self, offset: int) -> TextPosition:
-        """The place of an offset."""
+        """The position of an offset."""
         row = bisect_right(self.starts, offset) - 1
         start = self.starts[row]
         return TextPosition(row, self.units(self.value[start:offset]))
@@ -78,7 +78,7 @@ class Text:
         return self.value[start:end].rstrip("\r\n")
 
     def units(self, text: str) -> int:
-        """How many of the client's units a text is long."""
+        """The length of a text in the client's units."""
         if text.isascii() or self.encoding == "utf-32":
             return len(text)
         return len(text.encode(_WIDTH[self.encoding], "surrogatepass")) // _UNIT[self.encoding]
@@ -89,7 +89,7 @@ class Text:
 
 @dataclass(slots=True)
 class Document:
-    """An open document as it is now."""
+    """An open document."""
 
     uri: str
     path: Path | None
@@ -98,7 +98,7 @@ class Document:
     version: int
     language: str
     saved_at: int | None = None
-    """a version of which the editor itself said that it is on disk"""
+    """the version that the editor reported as saved"""
 
 
 class Documents(Workspace):
@@ -174,7 +174,7 @@ def position(place: TextPosition) -> types.Position:
 
 
 def _names(uri: str) -> tuple[Path, ...]:
-    """The real path of a document, and the one it was opened by, where a link lies between."""
+    """The real path of a document, and the path it was opened by if that is a link."""
     path = path_of(uri)
     if path is None:
         return ()

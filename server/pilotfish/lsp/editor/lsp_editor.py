@@ -42,7 +42,7 @@ _ABILITIES = {
 
 
 class LspEditor:
-    """Implements `workspace.port.Editor` over a connection."""
+    """Implements `workspace.editor.Editor` over a connection."""
 
     def __init__(
         self, connection: Connection, documents: Documents, abilities: wire.ClientAbilities, *, can_edit: bool
@@ -136,7 +136,7 @@ class LspEditor:
             return None
 
     async def show_diff(self, title: str, uri: str, before: str, after: str) -> bool:
-        """Show a diff, where the client can; whether it does."""
+        """Show a diff; returns whether the client does."""
         if not self._abilities.diff:
             return False
         shown = wire.DiffParams(title=title, uri=uri, before=before, after=after)
@@ -147,7 +147,7 @@ class LspEditor:
             event.set()
 
     async def _ask(self, method: str, params: wire.Wire, timeout: float) -> wire.Wire | None:
-        """An answer in its shape, or None: no answer, an error, or another shape."""
+        """The parsed answer, or None if there is none, it is an error, or it does not fit."""
         result = wire.METHODS[method].result or wire.Empty
         try:
             return read(result, await self._connection.request(method, params, timeout) or {})

@@ -1,4 +1,4 @@
-"""What can stand behind an `@`: files and folders, open buffers, symbols."""
+"""Completes mentions after an `@`: files and folders, open buffers, symbols."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Mentions:
         self._editor = editor
 
     async def complete(self, query: str, limit: int) -> wire.MentionResult:
-        """The best first: what is open, then files and folders, then symbols."""
+        """The best matches first: open buffers, then files and folders, then symbols."""
         opened = {document.path for document in self._documents.all() if document.path is not None}
         found = await self._index.search(query, limit, opened)
         mentions = [
@@ -45,7 +45,7 @@ class Mentions:
         return wire.MentionResult(mentions=(*mentions[:room], *symbols[: limit - min(room, len(mentions))]))
 
     def stale(self) -> None:
-        """The list of files is to be made again."""
+        """Rebuild the list of files before the next completion."""
         self._index.stale()
 
     async def aclose(self) -> None:

@@ -41,7 +41,7 @@ SHORT_CHARS = 300
 SHORT_LINES = 4
 LISTED_SESSIONS = 9
 ANY = "any"
-"""the prompts of a plain client come in one after the other, whatever their session: it need not know of sessions"""
+"""one key for all prompts of a generic client: they are ordered across sessions, because it need not know sessions"""
 WAITING_WORDS = "waits for your next prompt; stop once more to withdraw it"
 TRUST, READ_ONLY = "Trust this folder", "Read only"
 ERROR, WARNING, INFO = types.MessageType.Error, types.MessageType.Warning, types.MessageType.Info
@@ -49,7 +49,7 @@ ERROR, WARNING, INFO = types.MessageType.Error, types.MessageType.Warning, types
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn a plain client has started."""
+    """A turn that a generic client has started."""
 
     session_id: str
     prompt_id: str
@@ -63,7 +63,7 @@ class _Turn:
 
 
 class GenericClient:
-    """The commands of a plain client."""
+    """The commands of a generic client."""
 
     def __init__(
         self, connection: Connection, client: Client, live: Engine, handlers: Handlers, progresses: Progresses
@@ -86,7 +86,7 @@ class GenericClient:
         return await COMMANDS[command](self, arguments, token)
 
     def told(self, told: SessionUpdate) -> None:
-        """Something happened in a session."""
+        """Show an update of a session in its progress."""
         if isinstance(told.record, TurnStartRecord) and (began := self._turns.get(told.record.prompt_id or "")):
             self._running[told.session_id] = began
         turn = self._running.get(told.session_id)
@@ -111,7 +111,7 @@ class GenericClient:
         stop, arrived = asyncio.Event(), asyncio.Event()
         async with self._order.prompt(ANY):
             if asked.session_id is not None:
-                await self._live.session(asked.session_id)  # there is one, or it is said now
+                await self._live.session(asked.session_id)  # raises if there is no such session
             session_id = asked.session_id or await self._session(new=asked.new)
             turn = self._turn(session_id, asked.prompt, token, stop, arrived.set)
             work = asyncio.get_running_loop().create_task(turn)
@@ -220,7 +220,7 @@ class GenericClient:
             self._connection.message(INFO, f"{text[:SHORT_CHARS]}… The whole answer is in {path}")
 
     async def ask_for_trust(self, folder: Path) -> None:
-        """Once for each folder; the answer is kept in the user's config. Closed without one, it is asked again."""
+        """Ask once for each folder and save the answer in the user's config. A dismissed question is asked again."""
         message = (
             f"Do you trust the folder {folder.name}? There Pilotfish would change files, run commands and follow "
             "instruction files, asking you as its mode says."
@@ -231,7 +231,7 @@ class GenericClient:
         try:
             self._live.book.trust(folder, chosen == TRUST)
         except StorageError as error:
-            self._connection.message(WARNING, f"{error} Your answer holds until the editor is closed. {error.remedy}")
+            self._connection.message(WARNING, f"{error} Your answer applies until the editor is closed. {error.remedy}")
 
     # -- what the client shows ------------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class GenericClient:
         return self._client.show_document and await self._connection.show(path)
 
     async def _write(self, session_id: str, text: str) -> Path:
-        """A transcript where an editor can open it; readable by the user alone."""
+        """Write a transcript where an editor can open it and only the user can read it."""
         path = self._live.transcript_path(session_id)
 
         def write() -> None:
@@ -276,7 +276,7 @@ class GenericClient:
         return str(self._handlers.roots[0]) if self._handlers.roots else None
 
     async def _session(self, *, new: bool = False) -> str:
-        """The session that goes on in this folder, or a new one where there is none any more."""
+        """The current session of this folder, or a new one."""
         folder = self._folder()
         if not new and folder in self._current:
             with contextlib.suppress(UnknownSession):  # another window has deleted it
@@ -322,7 +322,7 @@ def _asked(arguments: Sequence[Any]) -> _Asked:
 
 
 async def _or_stop(wait: Awaitable[object], stop: asyncio.Event) -> None:
-    """Wait; when the waiting is cancelled, so is the work."""
+    """Wait; when the wait is cancelled, stop the work too."""
     try:
         await wait
     except asyncio.CancelledError:
