@@ -261,7 +261,7 @@ async def test_when_both_fail_the_firsts_failure_is_told() -> None:
 def test_only_the_configured_provider_is_imported(model: str, absent: list[str]) -> None:
     code = f"""
 import asyncio, sys
-from pilotfish.engine import models
+from pilotfish.engine.model import resolve as models
 from pilotfish.engine.model.catalog import Price
 from pilotfish.config.settings import Settings
 async def main():
@@ -291,7 +291,7 @@ def test_a_package_that_cannot_be_imported_is_named_with_the_reason(prelude: str
     code = f"""
 import asyncio, importlib.metadata, sys
 import openai
-from pilotfish.engine import models
+from pilotfish.engine.model import resolve as models
 from pilotfish.errors import TurnError
 from pilotfish.config.settings import Settings
 class Hidden:
