@@ -54,7 +54,7 @@ Bench = Callable[[int], Callable[[], object]]
 
 
 def sound(size: int) -> History:
-    """Prompt, two calls with a thought, two results, an answer, again and again."""
+    """Repeated rounds of a prompt, two calls with a thought, two results and an answer."""
     messages: list[CanonicalMessage] = []
     for number in range(size // 4):
         calls = [ToolCallPart("read", {"path": f"src/{number}.py"}, f"call_{number}_{side}") for side in "ab"]
@@ -68,12 +68,12 @@ def sound(size: int) -> History:
 
 
 def aborted(size: int) -> History:
-    """Every round lost its results: prompt, calls, prompt, calls, …"""
+    """A history without results: prompt, calls, prompt, calls, …"""
     return tuple(message for message in sound(size * 4 // 3) if not message.returns)[:size]
 
 
 def one_id(size: int) -> History:
-    """A server that calls every call by the same id, and whose results all come at the very end."""
+    """A history in which all calls have the same id and all results are at the end."""
     half = size // 2
     return (*_rounds(half, "call_0"), *(_user(ToolReturnPart("read", "x", "call_0")) for _ in range(half)))
 
@@ -169,7 +169,7 @@ def reading_records(size: int) -> Callable[[], object]:
 
 
 def warm(work: Callable[[History], object]) -> Bench:
-    """The same history once more, as before every request of a long turn."""
+    """The same work repeated on the same history, as before every request of a long turn."""
 
     def prepare(size: int) -> Callable[[], object]:
         history = sound(size)

@@ -20,7 +20,7 @@ from typing import Any
 from tests.bench.figures import Table, fsync, middle, pace
 from tests.bench.machine import CHAT, WIRES, Place, Server, Wire, hello, requests, tell
 
-SILENCE = 10.0  # seconds a client does not read
+SILENCE = 10.0  # seconds for which the client does not read
 SESSIONS = 50
 STARTS = 3
 FLOODS = 3
@@ -37,7 +37,7 @@ CHAT_ROUNDS = (("ours", 200), ("stock", 200), ("ours", 200), ("stock", 200), ("o
 
 @dataclass
 class Started:
-    """A server of one kind with its provider."""
+    """A running server with its scripted provider."""
 
     server: Server
     address: str
@@ -52,7 +52,7 @@ class Started:
 
 @dataclass
 class Samples:
-    """What was measured on one wire: kind of server → samples."""
+    """The samples of one API, by kind of server."""
 
     first: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     memory: dict[str, float] = field(default_factory=dict[str, float])
@@ -110,7 +110,7 @@ class Bench:
             self._report(wire, found)
 
     def _start(self, wire: Wire, found: Samples, stack: ExitStack) -> dict[str, Started]:
-        """Start some times and measure up to the first request; those of the last time are kept."""
+        """Start each server `STARTS` times, measure up to the first request, and keep the last servers running."""
         started: dict[str, Started] = {}
         for number in range(STARTS):
             for kind in KINDS:
@@ -128,7 +128,7 @@ class Bench:
                     if number == STARTS - 1:
                         stack.push(until.pop_all())
                         started[kind] = Started(server, address, self.at.folder)
-        time.sleep(1)  # what is loaded behind the first turn
+        time.sleep(1)  # wait for background loading after the first turn
         found.memory = {kind: each.server.resident() for kind, each in started.items()}
         return started
 
@@ -186,7 +186,7 @@ class Bench:
             self.table.add(f"{wire.name}: {name}", value, unit, **more)
 
         def cost(kind: str, first: int, last: int) -> float:
-            """Milliseconds of CPU for a round between these."""
+            """Milliseconds of CPU per round in this range."""
             return middle([(marks[last] - marks[first]) / (last - first) * 1000 for marks in found.rounds[kind]])
 
         def whole(kind: str) -> float:
@@ -234,7 +234,7 @@ class Bench:
         add("memory that 200 rounds add", middle(found.growth), "MB")
 
     def paced(self) -> None:
-        """Deltas as fast as a fast model writes: every one wakes the server."""
+        """Deltas at the rate of a fast model, so that each one wakes the server."""
         flood = {"text": ["word "] * 2000, "delay": 0.002}
         cpu: dict[str, float] = {}
         for kind in ("ours", "stock", "socket"):
@@ -250,7 +250,7 @@ class Bench:
         self.table.add("2,000 deltas at 500 a second, CPU", cpu["ours"], "s", stock=cpu["stock"], socket=cpu["socket"])
 
     def many(self) -> None:
-        """Fifty turns at the same time, and somebody who asks how the server is."""
+        """Fifty concurrent turns, while a client requests the status."""
         talk = {"text": [f"word {number} " for number in range(100)], "delay": 0.02}
         script = {"replies": [{"text": "warm"}, *[READ] * SESSIONS], "otherwise": talk}
         idle, busy = list[float](), list[float]()
@@ -275,7 +275,7 @@ class Bench:
         )
 
     def _ask_status(self, server: Server, waits: list[float], left: set[int]) -> None:
-        """How long `status` takes; the prompts that are answered meanwhile are no longer `left`."""
+        """Measure a `status` request. Prompts that are answered meanwhile are removed from `left`."""
         asked, status = time.perf_counter(), server.send("pilotfish/status", {})
         number = None
         while number != status:
@@ -285,7 +285,7 @@ class Bench:
         waits.append((time.perf_counter() - asked) * 1000)
 
     def silence(self) -> None:
-        """A client that stops reading under a flood: whether the server still hears it, and what it keeps for it."""
+        """A client that stops reading during a flood: whether its cancel is handled, and how much is buffered."""
         flood = {"text": ["some words of an answer "] * 5000, "times": 600}
         with self.at.provider({"replies": [{"text": "warm"}, flood]}) as address, self.at.ours(address) as server:
             session = server.new_session(self.at.folder)

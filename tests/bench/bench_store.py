@@ -51,7 +51,7 @@ def row(id_: str, at: float = 0.0) -> SessionRow:
 
 
 def kept(n: int) -> Record:
-    """A mix as a turn writes it: mostly calls, some messages."""
+    """The mix of records that a turn writes: mostly calls, some messages."""
     if n % 4:
         call = CanonicalToolCall(
             id=f"c{n}",
@@ -98,7 +98,7 @@ async def fill(ledger: Ledger, line: Line, count: int) -> None:
 
 
 async def one_by_one(ledger: Ledger, line: Line, count: int, make: Callable[[int], Record]) -> float:
-    """Microseconds of CPU an append that is waited for."""
+    """Microseconds of CPU per append, if each append is awaited."""
     entries = [line.next(make) for _ in range(count)]
     begun = time.process_time()
     for entry in entries:
@@ -107,7 +107,7 @@ async def one_by_one(ledger: Ledger, line: Line, count: int, make: Callable[[int
 
 
 async def burst(ledger: Ledger, line: Line, count: int, make: Callable[[int], Record]) -> float:
-    """Microseconds of CPU an append of a burst: nobody waits in between."""
+    """Microseconds of CPU per append in a burst without awaiting in between."""
     entries = [line.next(make) for _ in range(count)]
     begun = time.process_time()
     waiting = [ledger.append(line.id, [entry]) for entry in entries]
@@ -116,7 +116,7 @@ async def burst(ledger: Ledger, line: Line, count: int, make: Callable[[int], Re
 
 
 async def loop_share(ledger: Ledger, line: Line, count: int, make: Callable[[int], Record]) -> float:
-    """Microseconds of CPU on the event loop's own thread an append that is waited for."""
+    """Microseconds of CPU per awaited append on the event loop's thread."""
     entries = [line.next(make) for _ in range(count)]
     begun = time.thread_time()
     for entry in entries:
@@ -135,7 +135,7 @@ async def cpu_ms(work: Callable[[], Awaitable[object]], rounds: int = 9) -> floa
 
 
 async def loop_lag(ledger: Ledger, line: Line) -> float:
-    """The longest the loop was away while the store took 5,000 records in bursts, in milliseconds."""
+    """The longest delay of the event loop while 5,000 records were appended in bursts, in milliseconds."""
     longest = 0.0
     done = False
 

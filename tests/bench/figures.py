@@ -1,4 +1,4 @@
-"""Figures: what was measured, its target, the floor it stands on, and what it was when it was last committed.
+"""Benchmark figures: the measured value, its target, its baseline, and the last committed value.
 
 `python -m tests.bench.figures` writes server/BENCHMARKS.md's table from figures.json.
 """
@@ -65,7 +65,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Run:
-    """The figures of a run, and where and when they were taken."""
+    """The figures of a run, with its machine and date."""
 
     taken: str
     figures: tuple[Figure, ...]
@@ -82,7 +82,7 @@ class Run:
         path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
     def with_parts(self, other: Run) -> Run:
-        """This run, with the parts that the other one has taken from it."""
+        """This run, with its parts replaced by those of the other run."""
         parts = {figure.part for figure in other.figures}
         kept = tuple(figure for figure in self.figures if figure.part not in parts)
         return Run(other.taken, (*kept, *other.figures))
@@ -159,12 +159,12 @@ def middle(values: float | Sequence[float]) -> float:
 
 
 def rounded(value: float) -> float:
-    """Three digits that count, so that a small figure keeps some."""
+    """The value with three significant digits."""
     return round(value, 1) if abs(value) >= 100 else float(f"{value:.3g}")
 
 
 def fsync(folder: Path) -> float:
-    """Milliseconds of a sync on this disk, which the end of a turn waits for."""
+    """Milliseconds of an fsync on this disk, which every turn waits for at its end."""
     with (folder / "synced").open("ab") as file:
         file.write(b"x" * 4096)
         file.flush()

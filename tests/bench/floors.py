@@ -1,4 +1,4 @@
-"""What a figure stands on: programs that do as little as can be, for the same client.
+"""Baselines for the benchmark: minimal programs that serve the same client.
 
     pygls    a language server with nothing in it
     stock    pydantic-ai and pygls put together as their manuals say: no ledger, no policy, no approvals
@@ -70,7 +70,7 @@ def stock(wire: str, url: str) -> None:
             @made.tool_plain
             async def read_file(path: str) -> str:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
                 """Read a file."""
-                return Path(path).read_text("utf-8")  # as simple as can be
+                return Path(path).read_text("utf-8")  # deliberately minimal
 
             built.append(made)
         return built[0]

@@ -1,6 +1,6 @@
-"""What a benchmark talks to: a server process over stdio, and the scripted provider in a process of its own.
+"""Runs the processes of a benchmark: a server over stdio, and the scripted provider in its own process.
 
-Blocking on purpose: the client must cost the server nothing.
+The client is blocking and runs outside the server process, so it adds no CPU time to the server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Wire:
-    """One of the APIs that a model may be asked through, and how Pilotfish is pointed at it."""
+    """A provider API, and the settings with which Pilotfish uses it."""
 
     name: str
     model: str
@@ -86,7 +86,7 @@ class Server:
         return time.monotonic()
 
     def answer(self, number: int) -> Any:
-        """The answer to a request; approvals are allowed on the way, and questions answered."""
+        """Wait for the response to a request. Approvals are granted and questions answered meanwhile."""
         while True:
             message = self.read()
             if message.get("method") == "pilotfish/approval/request":
@@ -133,7 +133,7 @@ class Server:
 
 
 class Place:
-    """Where the processes of a benchmark run: a folder to work in, and stores that are thrown away."""
+    """The folders of a benchmark: a workspace and temporary stores."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -146,13 +146,13 @@ class Place:
         self._environment["PYTHONPATH"] = str(ROOT)
 
     def settle(self) -> None:
-        """Have one turn on every wire: what is measured is a start with its bytecode there, as any but the first."""
+        """Run one turn on every API first, so that all measured starts find compiled bytecode."""
         with self.provider({"otherwise": {"text": "hi"}}) as address:
             for wire in WIRES:
                 for kind in ("ours", "stock"):
                     with self.start(kind, address, wire) as server:
                         server.answer(server.begin(server.new_session(self.folder), "hi"))
-                        time.sleep(1)  # some of it is written behind the turn
+                        time.sleep(1)  # some files are written after the turn
 
     @contextlib.contextmanager
     def provider(self, script: dict[str, Any]) -> Generator[str]:
@@ -197,7 +197,7 @@ class Place:
 
     @contextlib.contextmanager
     def floor(self, kind: str, address: str = "", wire: Wire = CHAT) -> Generator[Server]:
-        """One of the programs in `floors.py`, greeted like ours."""
+        """One of the programs in `floors.py`, initialized like our server."""
         command = [sys.executable, "-m", "tests.bench.floors", kind, wire.name.lower(), address + wire.path]
         server = Server(command, self._environment, self.folder)
         with contextlib.closing(server):
@@ -226,12 +226,12 @@ def hello(folder: Path) -> dict[str, Any]:
 
 
 def requests(address: str) -> list[dict[str, Any]]:
-    """What the provider has received so far."""
+    """The requests that the provider has received so far."""
     with urllib.request.urlopen(f"{address}/_requests") as answer:
         return json.loads(answer.read())
 
 
 def tell(address: str, what: str, replies: Sequence[dict[str, Any]] = ()) -> None:
-    """Have the provider do something: `script` more replies, `hold` its gates or `release` them."""
+    """Control the provider: `script` adds replies, `hold` closes the gates, `release` opens them."""
     body = json.dumps({"replies": list(replies)}).encode()
     urllib.request.urlopen(urllib.request.Request(f"{address}/_{what}", body, method="POST")).close()

@@ -1,7 +1,7 @@
-"""What providers refuse, as they document it and as their errors say: four checkers, written from their rules alone.
+"""Four checkers of request bodies, written from the providers' documentation and error messages.
 
-They read the body of a request and know nothing of how it was made. Each gives the problems it sees; a body without
-problems would be accepted.
+They are independent of the code that creates a request. Each returns the problems that it finds; a provider would
+accept a body without problems.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 
 
 def openai_chat(body: Body) -> list[str]:
-    """Chat Completions: tool messages answer the assistant message before them, every one, before anything else."""
+    """Chat Completions: an assistant message with tool calls is followed at once by one tool message for each call."""
     problems: list[str] = []
     open_ids: list[str] = []
     messages: Sequence[Any] = body["messages"]
@@ -71,7 +71,7 @@ def _chat_calls(calls: Sequence[Any], place: str) -> Iterator[str]:
 
 
 def openai_responses(body: Body) -> list[str]:
-    """Responses: every function call has one output after it, every output its call, no reasoning without its item."""
+    """Responses: every function call has one later output, every output has a call, and reasoning precedes an item."""
     problems: list[str] = []
     items: Sequence[Any] = body["input"]
     if not items:
@@ -123,7 +123,7 @@ def openai_responses(body: Body) -> list[str]:
 
 
 def anthropic(body: Body) -> list[str]:
-    """Messages: tool results lead the message right after their tool uses; nothing is blank; the user begins."""
+    """Messages: the message after tool uses begins with their results, no text is blank, and the user begins."""
     problems: list[str] = []
     turns = _merged_turns(body["messages"])
     if not turns:
@@ -166,7 +166,7 @@ def anthropic(body: Body) -> list[str]:
 
 
 def google(body: Body) -> list[str]:
-    """generateContent: a call follows the user or a result, and its results are the very next content, all of them."""
+    """generateContent: a call follows a user content or a result, and the next content holds all its results."""
     problems: list[str] = []
     contents: Sequence[Any] = body["contents"]
     if not contents:
@@ -217,7 +217,7 @@ def _merged_turns(messages: Sequence[Any]) -> list[tuple[str, list[Any]]]:
         content = message["content"]
         blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
         if message["role"] == "system":
-            continue  # a mid-conversation system entry interrupts no turn
+            continue  # a system message in the conversation does not end a turn
         if turns and turns[-1][0] == message["role"] and blocks:
             turns[-1][1].extend(blocks)
         else:

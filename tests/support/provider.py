@@ -4,7 +4,7 @@
         provider.url                    http://127.0.0.1:<port>      (base URL of Anthropic and Google)
         provider.openai_url             the same with /v1            (OpenAI's base URL)
         provider.requests               everything that arrived, with times and disconnects
-        await provider.received(2)      the second request, as soon as it is here
+        await provider.received(2)      the second request, as soon as it arrives
 
 It answers `POST /v1/chat/completions`, `POST /v1/responses`, `POST /v1/messages`, `GET /v1/models`, and Google's
 `POST /v1/models/<model>:generateContent` and `…:streamGenerateContent` (`/v1beta` too). A history the real ones would
@@ -21,7 +21,7 @@ The script, as JSON (a list of replies, or an object):
 A REPLY is used for one request, in order. Every field may be left out:
 
     thoughts  "…" or ["…", "…"]     pieces, each one delta
-    text      "…" or ["…", "…"]     likewise
+    text      "…" or ["…", "…"]     pieces, each one delta
     refusal   "…"
     calls     [{ "name", "args": {…} or "raw text", "id"?, "split"?: characters per delta }]
     parts     [{ "text" } | { "thought" } | { "call" } | { "refusal" } | { "pause": s } | { "gate": true }
@@ -108,17 +108,17 @@ class Provider:
         return f"{self.url}/v1"
 
     def base_url(self, kind: str) -> str:
-        """What `baseUrl` is set to for this dialect: OpenAI's has the version in it, the others add it."""
+        """The value of `baseUrl` for this dialect. Only OpenAI's includes the API version."""
         return self.openai_url if kind in ("chat", "responses") else self.url
 
     async def received(self, count: int, timeout: float = 120.0) -> Request:
-        """The `count`th model request (from 1), waiting until it is here."""
+        """Wait for the `count`th model request (from 1)."""
         async with asyncio.timeout(timeout), self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= count)
         return self.requests[count - 1]
 
     def release(self) -> None:
-        """Open the gate: every reply that waits at one goes on, and later ones do not wait."""
+        """Open the gates: waiting replies continue, and later ones do not wait."""
         self.gate.set()
 
     async def start(self, port: int = 0) -> None:
@@ -136,7 +136,7 @@ class Provider:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def choose(self, request: Request) -> Reply:
-        """The reply for this request, taken off the script."""
+        """Remove the reply for this request from the script."""
         last = json.dumps(request.messages[-1:], ensure_ascii=False)
         for index, answer in enumerate(self.replies):
             if isinstance(answer, Reply) and answer.when is not None and answer.when not in last:
@@ -183,7 +183,7 @@ async def serve(
 
 
 def say(*text: str, thoughts: Sequence[str] = (), **fields: Any) -> Reply:
-    """A reply of text, one delta a piece."""
+    """A text reply; every piece is one delta."""
     return Reply(parts=(*map(Thought, thoughts), *map(Text, text)), **fields)
 
 

@@ -1,4 +1,4 @@
-"""A scripted reply as Anthropic Messages tells it."""
+"""Encodes a scripted reply in the format of Anthropic Messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scripted reply as OpenAI Chat Completions tells it."""
+"""Encodes a scripted reply in the format of OpenAI Chat Completions."""
 
 from __future__ import annotations
 

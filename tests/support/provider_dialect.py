@@ -1,4 +1,4 @@
-"""What the dialects of the scripted provider have in common: a reply, delta by delta, and error answers."""
+"""The common base of the scripted provider's dialects: streaming a reply delta by delta, and error responses."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ STATUSES: Final = {  # status → Google's word for it
 
 
 def error_name(kind: Kind, status: int) -> str:
-    """What the dialect calls an error of this HTTP status."""
+    """The dialect's name for an error with this HTTP status."""
     match kind:
         case "anthropic":
             return TYPES.get(status, "api_error")
@@ -108,7 +108,7 @@ def error_name(kind: Kind, status: int) -> str:
 def error_body(
     kind: Kind, status: int, message: str, *, name: str | None = None, param: str | None = None, code: str | None = None
 ) -> Json:
-    """The body of an error answer, as the dialect words it. `code` is what Google calls the reason."""
+    """The body of an error response in this dialect. `code` is Google's `reason`."""
     name = name or error_name(kind, status)
     match kind:
         case "anthropic":
@@ -175,7 +175,7 @@ class Dialect(ABC):
         return b"".join(self.text(last))
 
     def pieces(self) -> Iterator[Piece]:
-        """Everything of the reply but its end, delta by delta; no more than `after` deltas."""
+        """All deltas of the reply without its end, at most `after` of them."""
         if first := b"".join(self.first()):
             yield first
         limit = self.reply.after

@@ -1,4 +1,4 @@
-"""A scripted reply as Google's generateContent API streams it.
+"""Encodes a scripted reply in the format of Google's generateContent API.
 
 Every chunk is a whole `GenerateContentResponse` with the usage so far. A function call arrives in one chunk, its
 arguments as an object. The first call of a reply carries a thought signature; so does the end of a reply that has
@@ -80,7 +80,7 @@ class Google(Dialect):
 
     @classmethod
     def failure(cls, reply: Reply) -> tuple[int, bytes]:
-        """Google sends no `retry-after`: the message and the details of the error say how long to wait."""
+        """Google sends no `retry-after` header: the message and the details of the error hold the wait time."""
         if reply.body is not None or reply.retry_after is None:
             return super().failure(reply)
         status, name, reason, message = cls.error(reply)
@@ -102,7 +102,7 @@ class Google(Dialect):
         return {"functionCall": function, "thoughtSignature": self._sign(call.name)}
 
     def _sign(self, what: str) -> str:
-        """A new signature for a part; the provider remembers what it signed."""
+        """A new signature for a part, recorded so that it is accepted back."""
         digest = hashlib.sha256(f"{self.n} {what}".encode()).digest()
         signature = base64.b64encode(b"sig-" + digest).decode()
         self.memory.google_signatures[signature] = what
@@ -135,7 +135,7 @@ class Google(Dialect):
 
     @cached_property
     def _tokens(self) -> Tokens:
-        return self.tokens  # the guess reads the whole request: once, although every chunk says it
+        return self.tokens  # computed once, because the estimate reads the whole request and every chunk reports it
 
     @property
     def _finish(self) -> str:

@@ -1,6 +1,6 @@
-"""What Google's generateContent API refuses: the order of contents, calls and results, unknown names, signatures.
+"""Checks that Google's generateContent API makes: order of contents, calls and results, unknown names, signatures.
 
-Messages are worded as the real API words them, as far as they are known from its documentation and from reports.
+The error messages are those of the real API, as far as its documentation and bug reports show them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _faults(body: Json, memory: Memory) -> Iterator[Fault]:
 
 
 def _order(content: Json, before: Json) -> Iterator[Fault]:
-    """A call follows the user or a result; the results follow their calls at once, and all of them."""
+    """A call follows a user content or a result, and the next content holds all results of its calls."""
     calls, results = _functions(before, "functionCall"), _functions(content, "functionResponse")
     if _functions(content, "functionCall"):
         if content.get("role") != "model":
@@ -134,8 +134,8 @@ def _part(at: str, part: Json, memory: Memory) -> Iterator[Fault]:
 
 
 def _is_signature(signature: str, call: Json | None, memory: Memory) -> bool:
-    """Whether it was given out for this part, or is one of the two that Google lets stand for a missing one."""
-    signature = signature.replace("-", "+").replace("_", "/")  # Google takes both alphabets of base64
+    """Whether the signature was issued for this part, or is one of the two placeholders that Google accepts."""
+    signature = signature.replace("-", "+").replace("_", "/")  # Google accepts both alphabets of base64
     if signature in memory.google_signatures:
         return memory.google_signatures[signature] == (call["name"] if call is not None else "")
     return signature in DUMMIES
@@ -168,7 +168,7 @@ def _is_prompt(content: Json) -> bool:
 
 
 def _unknown_names(value: Json, known: AbstractSet[str], at: str) -> Iterator[Fault]:
-    """Google refuses a name that it does not know; it takes both spellings of those it does."""
+    """Google refuses unknown names, and accepts camelCase and snake_case for known ones."""
     for name in value:
         if _camel(name) not in known:
             where = f" at '{at}'" if at else ""

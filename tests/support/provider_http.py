@@ -1,4 +1,4 @@
-"""The wire of the scripted provider: HTTP/1.1 on one connection, requests recorded, replies streamed."""
+"""The HTTP/1.1 connection of the scripted provider: records requests and streams replies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BLOCK = 16_384  # bytes gathered into one write when nothing waits
 
 @dataclass(eq=False, kw_only=True)
 class Request:
-    """One request as it arrived, and what became of it. Times are `time.monotonic()`."""
+    """A received request and its outcome. Times are `time.monotonic()`."""
 
     n: int
     method: str
@@ -84,7 +84,7 @@ class Request:
 
 
 class Connection(asyncio.Protocol):
-    """HTTP/1.1 over one connection: requests one after another, the client's leaving noticed at once."""
+    """One HTTP/1.1 connection: handles requests in sequence and detects a disconnect at once."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
                 request.finished_at = time.monotonic()
 
     def _control(self, request: Request) -> None:
-        """Model lists, and the doors for tests in other processes."""
+        """Model lists, and the control endpoints for tests in other processes."""
         provider = self.provider
         match request.method, request.path:
             case "GET", "/v1/models":
@@ -222,7 +222,7 @@ class Connection(asyncio.Protocol):
         return fault(kind, request.headers, request.body, self.provider.memory)
 
     async def _pauses(self, reply: Reply) -> None:
-        """A plain answer waits as long as its stream would."""
+        """Delay a response without streaming for as long as its stream would take."""
         if any(isinstance(part, Gate) for part in reply.parts):
             await self.provider.gate.wait()
         if reply.end == "stall":

@@ -1,4 +1,4 @@
-"""A scripted reply as OpenAI Responses tells it."""
+"""Encodes a scripted reply in the format of OpenAI Responses."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `args` as a string is sent as it is, broken JSON too; `split` is characters per delta."""
+    """A tool call. `args` as a string is sent unchanged, even invalid JSON; `split` is characters per delta."""
 
     name: str
     args: Mapping[str, Any] | str = field(default_factory=dict[str, Any])
@@ -54,7 +54,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Raw:
-    """Bytes of the event stream as they are: comments, foreign events, broken ones."""
+    """Bytes that are written to the event stream unchanged: comments, unknown events or invalid ones."""
 
     text: str
 
@@ -71,7 +71,7 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the provider does with one request."""
+    """How the provider answers one request."""
 
     parts: Sequence[Part] = ()
     times: int = 1
@@ -106,7 +106,7 @@ SPOKEN: Final = ("thoughts", "text", "refusal", "calls", "parts", "usage")
 
 
 def reply_from(data: Mapping[str, Any]) -> Reply:
-    """A reply from its JSON form. An unknown field is a mistake in the script: TypeError."""
+    """A reply from its JSON form. Raises TypeError for an unknown field."""
     fields = {NAMES.get(name, name): value for name, value in data.items() if name not in SPOKEN}
     usage = Tokens(**data["usage"]) if "usage" in data else None
     return Reply(parts=tuple(_parts(data)), usage=usage, **fields)

@@ -1,4 +1,4 @@
-"""What the real providers refuse: the order of messages, calls and results, by their own words."""
+"""Checks that the real providers make on the order of messages, calls and results, with their error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 Json = dict[str, Any]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 CACHE_POINTS = 4
-CHAT_ID, RESPONSES_ID = 40, 64  # the longest ids the two dialects take
+CHAT_ID, RESPONSES_ID = 40, 64  # the maximum id lengths of the two dialects
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Fault:
 
 @dataclass
 class Memory:
-    """What a provider remembers of its own answers: only these may come back."""
+    """What a provider issued in earlier answers: a request may contain only these values."""
 
     signatures: dict[str, str] = field(default_factory=dict[str, str])
     """signature → the thought it was given for"""
@@ -264,7 +264,7 @@ def _anthropic(headers: Mapping[str, str], body: Json, memory: Memory) -> Iterat
 
 
 def _merged(messages: Sequence[Json]) -> list[tuple[str, list[Json]]]:
-    """Neighbours of one role are one turn, as the API reads them. Strings become text blocks."""
+    """Joins adjacent messages of one role, as the API does. Strings become text blocks."""
     out: list[tuple[str, list[Json]]] = []
     for message in messages:
         content: Any = message.get("content") or []

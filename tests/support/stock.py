@@ -1,4 +1,4 @@
-"""The library's own models, pointed at the scripted provider, and one request through any model."""
+"""Unmodified pydantic-ai models that use the scripted provider, and a helper that sends one request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROMPT: tuple[ModelMessage, ...] = (ModelRequest(parts=[UserPromptPart("hi")]),)
 
 @contextlib.asynccontextmanager
 async def stock(kind: str, provider: Provider) -> AsyncGenerator[Model[Any]]:
-    """The library's own model of this dialect, with no retries of the SDK."""
+    """The unmodified pydantic-ai model of this dialect, without retries of the SDK."""
     if kind == "anthropic":
         from anthropic import AsyncAnthropic
         from pydantic_ai.models.anthropic import AnthropicModel
@@ -79,7 +79,7 @@ async def ask_stock(kind: str, provider: Provider, messages: Sequence[ModelMessa
 
 
 def spoken(response: ModelResponse) -> list[tuple[str, str]]:
-    """What a response says, in order: text, thinking, and calls by name with their arguments."""
+    """The parts of a response in order: text, thinking, and calls by name with their arguments."""
     out: list[tuple[str, str]] = []
     for part in response.parts:
         match part:

@@ -1,4 +1,4 @@
-"""The adapter: nothing of pydantic-ai's messages is lost on the way to canonical ones and back."""
+"""The adapter converts pydantic-ai messages to canonical ones and back without loss."""
 
 from __future__ import annotations
 
@@ -380,7 +380,7 @@ def test_every_part_comes_back_as_it_was(message: Any) -> None:
 
 
 @pytest.mark.parametrize("message", list(instances()))
-def test_every_part_survives_json_and_a_second_journey(message: Any) -> None:
+def test_every_part_round_trips_through_json(message: Any) -> None:
     canonical = to_canonical(message)
     assert message_from_json(message_to_json(canonical)) == canonical
     assert from_canonical(to_canonical(from_canonical(canonical))) == from_canonical(canonical)
@@ -392,7 +392,7 @@ def test_the_library_s_own_json_is_read_like_its_objects(message: Any) -> None:
     assert from_canonical(to_canonical(value)) == from_canonical(to_canonical(message))
 
 
-def test_a_plain_message_is_stored_without_the_fields_that_say_nothing() -> None:
+def test_a_plain_message_is_stored_without_default_fields() -> None:
     message = ModelResponse([v.TextPart("hi")], timestamp=AT, usage=RequestUsage(output_tokens=1))
     assert message_to_json(to_canonical(message)) == {
         "role": "assistant",
@@ -408,7 +408,7 @@ def test_a_plain_message_is_stored_without_the_fields_that_say_nothing() -> None
 
 
 @pytest.mark.parametrize("role", [MessageRole.USER, MessageRole.ASSISTANT])
-def test_a_part_the_library_does_not_know_is_sent_as_words_and_comes_back_itself(role: MessageRole) -> None:
+def test_an_unknown_part_is_sent_as_text_and_restored(role: MessageRole) -> None:
     hologram = OtherPart("hologram", {"frames": [1, {"deep": None}], "content": "…"})
     message = CanonicalMessage(role, (hologram,), {"timestamp": "2026-01-19T12:30:15Z"})
     sent = from_canonical(message)
@@ -418,15 +418,15 @@ def test_a_part_the_library_does_not_know_is_sent_as_words_and_comes_back_itself
     assert to_canonical(sent).parts == (hologram,)
 
 
-def test_a_part_on_a_side_the_library_does_not_allow_is_carried_too() -> None:
+def test_a_part_on_the_wrong_side_is_sent_as_text_and_restored() -> None:
     message = CanonicalMessage(MessageRole.USER, (OtherPart("file", {"content": {"kind": "binary"}}),))
     assert to_canonical(from_canonical(message)).parts == message.parts
 
 
-# ---- The forms of old ----------------------------------------------------------------------------------------------
+# ---- Legacy forms --------------------------------------------------------------------------------------------------
 
 
-def test_any_form_of_a_message_tells_its_words_and_ids() -> None:
+def test_text_and_ids_are_read_from_any_form_of_a_message() -> None:
     forms: list[Any] = [
         CanonicalMessage(MessageRole.ASSISTANT, (TextPart("let me"), ToolCallPart("bash", {}, "tc_1"))),
         ModelResponse([v.TextPart("let me"), v.ToolCallPart("bash", {}, "tc_1")]),
@@ -464,7 +464,7 @@ def test_legacy_content_and_thoughts_are_read() -> None:
     assert get_content({"thought": "hm", "content": "so", "role": "assistant"}) == "hm so"
 
 
-def test_what_is_no_message_is_an_error_that_names_the_place() -> None:
+def test_an_invalid_message_is_an_error_that_names_the_field() -> None:
     with pytest.raises(UnreadableMessage, match=r"messages\[1\] is not an object but int"):
         find_dangling_tool_calls([{"content": "hi"}, 7])
 
@@ -488,7 +488,7 @@ def test_a_message_the_library_refuses_is_a_clear_error() -> None:
         from_canonical(bad)
 
 
-def test_a_side_field_the_library_refuses_is_left_out_of_what_is_sent() -> None:
+def test_an_optional_field_that_the_library_refuses_is_not_sent() -> None:
     strange = CanonicalMessage(
         MessageRole.USER, (UserPromptPart("hi", {"timestamp": "yesterday"}),), {"timestamp": [1], "metadata": 7}
     )
@@ -497,7 +497,7 @@ def test_a_side_field_the_library_refuses_is_left_out_of_what_is_sent() -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(broken_histories, sound_histories))
-def test_any_canonical_history_can_be_given_to_the_library(history: tuple[CanonicalMessage, ...]) -> None:
+def test_any_canonical_history_can_be_converted(history: tuple[CanonicalMessage, ...]) -> None:
     from pilotfish.conversation.history.sanitizer import repair
 
     sent = [from_canonical(message) for message in repair(history)]
@@ -535,14 +535,14 @@ _requests = st.builds(
 
 
 @given(_requests)
-def test_a_request_of_words_is_what_the_library_makes_of_it(message: ModelRequest) -> None:
+def test_a_text_only_request_is_serialized_like_the_library_does(message: ModelRequest) -> None:
     plain = adapter._plain(message)
     if plain is not None:
         theirs = adapter._MESSAGE.dump_python(message, mode="json")
         assert read_message(plain) == read_message(theirs)
 
 
-def test_prompts_and_what_tools_gave_need_nothing_built() -> None:
+def test_prompts_and_text_results_need_no_serializer() -> None:
     for content in ("hi", ["hi", "there"]):
         prompt = ModelRequest(parts=[v.UserPromptPart(content), v.ToolReturnPart("read_file", "text", "c1")])
         assert adapter._plain(prompt) is not None
@@ -551,19 +551,19 @@ def test_prompts_and_what_tools_gave_need_nothing_built() -> None:
 
 
 @pytest.mark.parametrize("message", list(instances()))
-def test_every_part_is_words_or_left_to_the_library(message: Any) -> None:
+def test_every_part_is_plain_text_or_serialized_by_the_library(message: Any) -> None:
     if isinstance(message, ModelRequest) and (plain := adapter._plain(message)) is not None:
         assert read_message(plain) == read_message(adapter._MESSAGE.dump_python(message, mode="json"))
 
 
-def test_a_message_that_was_known_is_not_built_again() -> None:
+def test_a_cached_message_is_not_built_again() -> None:
     message = ModelRequest(parts=[v.UserPromptPart("hi")])
     canonical = to_canonical(message)
     adapter.know(canonical, message)
     assert from_canonical(canonical) is message
 
 
-def test_a_message_that_had_to_be_mended_is_built_from_what_was_mended() -> None:
+def test_a_message_that_was_repaired_is_built_from_the_repaired_value() -> None:
     message = ModelRequest(parts=[v.UserPromptPart("half \ud83d")])
     canonical = to_canonical(message)
     adapter.know(canonical, message)

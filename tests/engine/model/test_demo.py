@@ -1,4 +1,4 @@
-"""The demo model plays a whole turn on the sample workspace, and has an answer to everything else."""
+"""The demo model runs a complete turn on the sample workspace and answers any other prompt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY_TOOL = frozenset({"read_file", "update_file", "bash", "update_plan"})
 
 @dataclass
 class House(AbstractCapability[object]):
-    """A small stand-in for the engine: real files, tools that can be denied or missing."""
+    """A minimal engine with real files and with tools that can be denied or missing."""
 
     root: Path
     missing: frozenset[str] = frozenset()
@@ -101,7 +101,7 @@ async def play(house: House, prompt: str = ASKED, history: list[ModelMessage] | 
     )
 
 
-async def test_the_whole_play_mends_the_bug_and_the_tests_pass(tmp_path: Path) -> None:
+async def test_the_demo_turn_fixes_the_bug_and_the_tests_pass(tmp_path: Path) -> None:
     stage = house(tmp_path)
     result = await play(stage)
     assert [name for name, _ in stage.calls] == [
@@ -120,7 +120,7 @@ async def test_the_whole_play_mends_the_bug_and_the_tests_pass(tmp_path: Path) -
     assert HOW_TO in result.output
 
 
-async def test_it_thinks_before_it_reads_and_reads_side_by_side(tmp_path: Path) -> None:
+async def test_it_thinks_first_and_reads_files_in_parallel(tmp_path: Path) -> None:
     result = await play(house(tmp_path))
     first = result.all_messages()[1]
     assert [type(part) for part in first.parts] == [ThinkingPart, TextPart, ToolCallPart, ToolCallPart, ToolCallPart]
@@ -134,7 +134,7 @@ async def test_the_sample_fails_before_and_is_written_once(tmp_path: Path) -> No
         sample_workspace(stage.root)
 
 
-async def test_a_denied_edit_is_respected_and_an_alternative_shown(tmp_path: Path) -> None:
+async def test_after_a_denied_edit_the_change_is_shown_instead(tmp_path: Path) -> None:
     stage = house(tmp_path, denied=frozenset({"update_file"}))
     result = await play(stage)
     assert "I leave the file as it is; the answer was “rather not”." in result.output
@@ -143,12 +143,12 @@ async def test_a_denied_edit_is_respected_and_an_alternative_shown(tmp_path: Pat
     assert "bash" not in [name for name, _ in stage.calls]
 
 
-async def test_a_denied_command_leaves_the_fix_unchecked_and_says_so(tmp_path: Path) -> None:
+async def test_after_a_denied_command_the_fix_is_reported_as_untested(tmp_path: Path) -> None:
     result = await play(house(tmp_path, denied=frozenset({"bash"})))
     assert "I did not run the tests; the answer was “rather not”." in result.output
 
 
-async def test_tests_that_still_fail_are_told_as_such(tmp_path: Path) -> None:
+async def test_failing_tests_are_reported(tmp_path: Path) -> None:
     stage = house(tmp_path)
     (stage.root / "test_calc.py").write_text(
         "import unittest\nclass T(unittest.TestCase):\n def test(self): self.fail()\n"
@@ -156,7 +156,7 @@ async def test_tests_that_still_fail_are_told_as_such(tmp_path: Path) -> None:
     assert "The tests do not pass yet" in (await play(stage)).output
 
 
-async def test_a_mended_workspace_is_only_checked(tmp_path: Path) -> None:
+async def test_a_fixed_workspace_is_only_tested(tmp_path: Path) -> None:
     stage = house(tmp_path)
     await play(stage)
     stage.calls.clear()
@@ -180,7 +180,7 @@ async def test_free_text_is_answered_with_how_to_set_a_real_model(tmp_path: Path
     assert HOW_TO in result.output
 
 
-async def test_a_second_prompt_begins_anew(tmp_path: Path) -> None:
+async def test_a_second_prompt_starts_over(tmp_path: Path) -> None:
     stage = house(tmp_path, denied=frozenset({"update_file"}))
     first = await play(stage)
     stage.denied = frozenset()
@@ -190,7 +190,7 @@ async def test_a_second_prompt_begins_anew(tmp_path: Path) -> None:
     assert "I am the demo model" in third.output
 
 
-async def test_after_a_stop_the_next_prompt_begins_anew(tmp_path: Path) -> None:
+async def test_a_prompt_after_a_cancelled_turn_starts_over(tmp_path: Path) -> None:
     stage = house(tmp_path)
     history: list[ModelMessage] = [
         ModelRequest(parts=[UserPromptPart(ASKED)]),
@@ -209,7 +209,7 @@ async def test_no_tool_is_needed_to_give_an_answer(tmp_path: Path, name: str, wa
     assert result.output.strip()
 
 
-async def test_without_a_stream_it_says_the_same(tmp_path: Path) -> None:
+async def test_the_response_without_streaming_is_the_same(tmp_path: Path) -> None:
     streamed = await play(house(tmp_path / "a"))
     plain = await house(tmp_path / "b").agent().run(ASKED)
     assert plain.output == streamed.output

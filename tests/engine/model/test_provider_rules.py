@@ -1,5 +1,5 @@
-"""Histories as providers see them: mapped by pydantic-ai's real models, captured on the way out, judged by rules that
-know nothing of ours (`tests/support/eyes.py`)."""
+"""Checks the requests that pydantic-ai's real models send for a history against independent provider rules
+(`tests/support/eyes.py`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NOW = CanonicalMessage(MessageRole.USER, (UserPromptPart("and now?"),))
 
 
 class Camera:
-    """The four models on a transport that keeps what would be sent, and sends nothing."""
+    """The four models on a transport that records request bodies and sends nothing."""
 
     def __init__(self) -> None:
         self._bodies: list[dict[str, Any]] = []
@@ -66,7 +66,7 @@ class Camera:
         return self._bodies.pop()
 
     async def problems(self, history: Sequence[CanonicalMessage]) -> dict[str, list[str]]:
-        """What each provider would refuse; those that accept are left out."""
+        """The problems that each provider reports; providers that accept the request are omitted."""
         seen = {name: eye(await self.body(name, history)) for name, (_, eye) in self.models.items()}
         return {name: problems for name, problems in seen.items() if problems}
 
@@ -105,7 +105,7 @@ async def test_broken_histories_are_refused_and_repaired_ones_are_not(camera: Ca
     assert await camera.problems(repair(history)) == {}
 
 
-async def test_a_result_that_says_nothing_is_refused_until_it_says_so(camera: Camera) -> None:
+async def test_an_empty_result_is_refused_until_repair_fills_it(camera: Camera) -> None:
     from dataclasses import replace
 
     user, model, answer = parse("user: hi / model: call a / user: return a")
@@ -114,7 +114,7 @@ async def test_a_result_that_says_nothing_is_refused_until_it_says_so(camera: Ca
     assert await camera.problems(repair(history)) == {}
 
 
-async def test_ids_of_another_provider_are_refused_until_they_are_plain(camera: Camera) -> None:
+async def test_ids_of_another_provider_are_refused_until_they_are_replaced(camera: Camera) -> None:
     long = "x" * 45
     history = repair(parse(f"user: hi / model: call functions.read:0, call {long} / user: return functions.read:0"))
     assert set(await camera.problems(history)) == {"openai chat", "anthropic"}
@@ -131,8 +131,8 @@ async def test_any_repaired_history_is_accepted_whole_and_trimmed(
     assert await camera.problems(trim(repaired, tool_history_rounds=1, step=1)) == {}
 
 
-async def test_most_broken_histories_are_refused_as_they_are(camera: Camera) -> None:
-    """The eyes are open: what passes after repair does not pass before."""
+async def test_most_broken_histories_are_refused_without_repair(camera: Camera) -> None:
+    """Guards against checkers that accept everything: most unrepaired histories must be refused."""
     from random import Random
 
     from tests.support.history import broken_history
@@ -150,11 +150,13 @@ async def test_most_broken_histories_are_refused_as_they_are(camera: Camera) -> 
 
 @some
 @given(sound_histories)
-async def test_a_sound_history_is_accepted_as_it_is(camera: Camera, history: tuple[CanonicalMessage, ...]) -> None:
+async def test_a_sound_history_is_accepted_without_repair(
+    camera: Camera, history: tuple[CanonicalMessage, ...]
+) -> None:
     assert await camera.problems(history or (NOW,)) == {}
 
 
-async def test_a_signed_thought_goes_back_to_its_provider_beside_its_closed_call(camera: Camera) -> None:
+async def test_a_signed_thought_is_sent_back_with_its_closed_call(camera: Camera) -> None:
     user, model = parse("user: hi / model: call a")
     signed = ThoughtPart("hm", {"signature": "sig", "provider_name": "anthropic"})
     history = repair(
@@ -166,7 +168,7 @@ async def test_a_signed_thought_goes_back_to_its_provider_beside_its_closed_call
     assert await camera.problems(history) == {}
 
 
-async def test_a_compacted_history_is_accepted_and_says_its_summary_first(camera: Camera) -> None:
+async def test_a_compacted_history_is_accepted_and_starts_with_its_summary(camera: Camera) -> None:
     records: list[Any] = [
         MessageRecord(
             turn_id="t",

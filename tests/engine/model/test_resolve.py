@@ -18,10 +18,11 @@ import httpx2
 import pytest
 from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolReturnPart
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.tools import ToolDefinition
 from tests.support.provider import Call, Pause, Provider, Raw, Refusal, Reply, Text, calls, fails, say, serve
-from tests.support.stock import KINDS, PROMPT, ask, spoken
+from tests.support.stock import KINDS, PROMPT, ask, spoken, stock
 
 from pilotfish.config.settings import Settings
 from pilotfish.engine.model import catalog, providers, resolve
@@ -36,7 +37,7 @@ MODEL = {"chat": "openai-chat:m", "responses": "openai:m", "anthropic": "anthrop
 
 @pytest.fixture(autouse=True)
 async def clean(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """No keys of this machine, nothing found on it, and everything closed at the end."""
+    """Remove keys and local servers from the environment, and close all models at the end."""
     for known in providers.KNOWN:
         for variable in known.variables:
             monkeypatch.delenv(variable, raising=False)
@@ -50,7 +51,7 @@ async def clean(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 
 
 def pointed(kind: str, provider: Provider, **fields: Any) -> Model[Any]:
-    """A model of this dialect at the scripted provider."""
+    """A model of this dialect that sends requests to the scripted provider."""
     set_ = Settings(model=MODEL[kind], base_url=provider.base_url(kind), **fields)
     return resolve.resolve(set_.model, set_, {"openai": KEY, "anthropic": KEY, "google": KEY})
 
@@ -69,7 +70,7 @@ async def test_a_whole_round_goes_through_every_dialect(kind: str) -> None:
     assert not resolve.broke_off(final)
 
 
-async def test_a_bare_name_is_a_model_at_the_base_url_and_gets_no_openai_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_name_without_prefix_uses_the_base_url_and_no_openai_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     async with serve(otherwise=say("hi")) as provider:
         settings = Settings(model="llama", base_url=provider.openai_url)
@@ -82,7 +83,7 @@ async def test_a_bare_name_is_a_model_at_the_base_url_and_gets_no_openai_key(mon
         assert [request.body["model"] for request in provider.requests] == ["llama", "llama"]
 
 
-async def test_the_base_url_of_one_provider_is_never_given_another_ones_key() -> None:
+async def test_the_key_of_one_provider_is_never_sent_to_the_base_url_of_another() -> None:
     settings = Settings(model="openai-chat:m", base_url="http://127.0.0.1:9/v1")
     model = resolve.resolve("anthropic:claude-sonnet-5-5", settings, {"anthropic": KEY})
     assert model.base_url == "https://api.anthropic.com"
@@ -93,21 +94,21 @@ async def test_the_base_url_of_one_provider_is_never_given_another_ones_key() ->
 
 
 @pytest.mark.parametrize("prefix", ["ollama", "lmstudio", "llamacpp", "vllm"])
-async def test_servers_of_this_machine_need_no_key(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_local_servers_need_no_key(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve(say("hi")) as provider:
         monkeypatch.setenv(f"{prefix.upper()}_BASE_URL", provider.openai_url)
         model = resolve.resolve(f"{prefix}:llama", Settings(model=f"{prefix}:llama"), {})
         assert spoken(await ask(model)) == [("text", "hi")]
 
 
-async def test_without_an_address_of_their_own_they_are_asked_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_local_servers_default_to_their_loopback_address(monkeypatch: pytest.MonkeyPatch) -> None:
     for server in providers.LOCAL:
         monkeypatch.delenv(f"{server.prefix.upper()}_BASE_URL")
         model = resolve.resolve(f"{server.prefix}:m", Settings(model=f"{server.prefix}:m"), {})
         assert (model.base_url or "").rstrip("/") == server.base_url
 
 
-async def test_the_environments_key_is_used_and_the_clients_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_from_the_client_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "from-environment")
     async with serve(otherwise=say("hi")) as provider:
         settings = Settings(model="openai-chat:m", base_url=provider.openai_url)
@@ -125,7 +126,7 @@ async def test_no_key_is_in_any_repr(kind: str) -> None:
         assert KEY not in repr(resolve._KEPT[asyncio.get_running_loop()].models)
 
 
-async def test_the_same_question_gives_the_same_model() -> None:
+async def test_the_same_arguments_give_the_same_model() -> None:
     settings = Settings(model="openai-chat:m")
     first = resolve.resolve("openai-chat:m", settings, {"openai": KEY})
     assert resolve.resolve("openai-chat:m", Settings(model="openai-chat:m"), {"openai": KEY}) is first
@@ -135,7 +136,18 @@ async def test_the_same_question_gives_the_same_model() -> None:
     )
 
 
-async def test_the_demo_needs_nothing() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_tool_schema_is_transformed_once_and_gives_the_same_request(kind: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}
+    parameters = ModelRequestParameters(function_tools=[ToolDefinition(name="t", parameters_json_schema=schema)])
+    async with serve() as provider, stock(kind, provider) as original:
+        model = pointed(kind, provider)
+        first, second = (model.prepare_request(None, parameters)[1].function_tools[0] for _ in range(2))
+        assert first == original.prepare_request(None, parameters)[1].function_tools[0]
+    assert first.parameters_json_schema is second.parameters_json_schema
+
+
+async def test_the_demo_needs_no_key() -> None:
     assert isinstance(resolve.resolve("demo", Settings(), {}), DemoModel)
 
 
@@ -162,7 +174,7 @@ async def test_the_demo_needs_nothing() -> None:
         ("azure:x", "The provider azure is not configured.", "AZURE_OPENAI_ENDPOINT", "configuration"),
     ],
 )
-async def test_what_is_missing_is_said_with_a_remedy(
+async def test_a_missing_setting_is_reported_with_a_remedy(
     model: str, message: str, remedy: str, kind: FailureKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_OPENAI_ENDPOINT", raising=False)
@@ -173,7 +185,7 @@ async def test_what_is_missing_is_said_with_a_remedy(
     assert caught.value.kind == kind
 
 
-async def test_an_address_that_is_none_is_refused_without_its_password() -> None:
+async def test_an_invalid_base_url_is_reported_without_its_password() -> None:
     with pytest.raises(TurnError, match=r"baseUrl is not an address: ftp://host\.$") as caught:
         resolve.resolve("m", Settings(model="m", base_url="ftp://me:pass@host"), {})
     assert "pass" not in str(caught.value)
@@ -202,14 +214,14 @@ async def test_temperature_is_sent() -> None:
 
 
 @pytest.mark.parametrize(("thinking", "sent"), [("low", None), ("off", 0.25), (None, 0.25)])
-async def test_anthropic_is_sent_no_temperature_while_it_thinks(thinking: Any, sent: float | None) -> None:
+async def test_temperature_is_not_sent_to_anthropic_with_thinking(thinking: Any, sent: float | None) -> None:
     async with serve(say("hi")) as provider:
         await ask(pointed("anthropic", provider, temperature=0.25, thinking=thinking))
         assert provider.requests[0].body.get("temperature") == sent
         assert provider.requests[0].refused is None
 
 
-async def test_anthropic_is_told_to_cache_within_its_four_points() -> None:
+async def test_anthropic_requests_use_at_most_four_cache_breakpoints() -> None:
     async with serve(say("hi")) as provider:
         await ask(pointed("anthropic", provider))
         body = provider.requests[0].body
@@ -218,7 +230,7 @@ async def test_anthropic_is_told_to_cache_within_its_four_points() -> None:
     assert provider.requests[0].refused is None
 
 
-async def test_retries_are_not_the_sdks() -> None:
+async def test_the_sdks_do_not_retry() -> None:
     for kind in KINDS:
         async with serve(otherwise=fails("server")) as provider:
             with pytest.raises(library.ModelServerError):
@@ -227,7 +239,7 @@ async def test_retries_are_not_the_sdks() -> None:
 
 
 @pytest.mark.parametrize("error", ["overloaded", "rate_limit", "server"])
-async def test_the_fallback_answers_when_the_first_is_overloaded(error: str) -> None:
+async def test_the_fallback_answers_if_the_first_model_is_overloaded(error: str) -> None:
     async with serve(fails(error), say("from the second")) as provider:
         model = pointed("chat", provider, fallback_model="openai-chat:second")
         assert isinstance(model, FallbackModel)
@@ -235,14 +247,14 @@ async def test_the_fallback_answers_when_the_first_is_overloaded(error: str) -> 
         assert [request.body["model"] for request in provider.requests] == ["m", "second"]
 
 
-async def test_the_fallback_is_not_asked_what_the_first_refuses() -> None:
+async def test_the_fallback_is_not_used_for_a_refused_request() -> None:
     async with serve(fails("authentication"), say("no")) as provider:
         with pytest.raises(library.ModelAuthenticationError):
             await ask(pointed("chat", provider, fallback_model="openai-chat:second"))
         assert len(provider.requests) == 1
 
 
-async def test_when_both_fail_the_firsts_failure_is_told() -> None:
+async def test_if_both_models_fail_the_first_error_is_reported() -> None:
     async with serve(fails("overloaded"), fails("server")) as provider:
         with pytest.raises(library.FallbackExceptionGroup) as caught:
             await ask(pointed("chat", provider, fallback_model="openai-chat:second"))
@@ -318,7 +330,7 @@ asyncio.run(main())
 
 
 def python(code: str) -> str:
-    """What a new interpreter prints."""
+    """The output of a new interpreter."""
     ran = subprocess.run(
         [sys.executable, "-c", code],
         text=True,
@@ -337,7 +349,7 @@ async def listed(settings: Settings, secrets: Mapping[str, str]) -> dict[str, re
     return {model.id: model for model in await resolve.available(settings, secrets)}
 
 
-async def test_the_demo_comes_first_and_those_without_a_key_say_why() -> None:
+async def test_the_demo_is_listed_first_and_missing_keys_are_explained() -> None:
     found = await resolve.available(Settings(), {"anthropic": KEY})
     assert found[0] == resolve.Available(
         id="demo",
@@ -358,14 +370,14 @@ async def test_the_demo_comes_first_and_those_without_a_key_say_why() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["openai", "openai-chat", "openai-responses"])
-async def test_a_model_that_is_set_needs_its_providers_key(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_configured_model_needs_the_key_of_its_provider(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     name = f"{prefix}:of-my-own"
     assert not (await listed(Settings(model=name), {}))[name].available
     assert (await listed(Settings(model=name), {"openai": KEY}))[name].available
 
 
-async def test_newest_first_and_nothing_that_cannot_be_an_agent() -> None:
+async def test_newest_models_are_listed_first_and_unsuitable_ones_are_not() -> None:
     names = [
         model.label for model in await resolve.available(Settings(), {"openai": KEY}) if model.provider == "OpenAI"
     ]
@@ -373,7 +385,7 @@ async def test_newest_first_and_nothing_that_cannot_be_an_agent() -> None:
     assert not [name for name in names if "audio" in name or "2025" in name or "search" in name]
 
 
-async def test_what_a_model_costs_is_told_where_a_table_knows_it() -> None:
+async def test_a_known_price_is_listed() -> None:
     found = await listed(Settings(), {"openai": KEY})
     assert found["openai:gpt-5.5"].price == catalog.Price(input=5.0, output=30.0)
     assert (found["demo"].price, found["openai:gpt-5.5"].context_window) == (None, 1_000_000)
@@ -404,7 +416,7 @@ async def test_servers_on_loopback_are_found_with_their_windows(
 
 @asynccontextmanager
 async def answering(answers: Mapping[str, object]) -> AsyncGenerator[str]:
-    """A server that knows these paths and no other; its address."""
+    """The address of a server that serves only these paths."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -440,7 +452,7 @@ async def answering(answers: Mapping[str, object]) -> AsyncGenerator[str]:
         ("vllm", {}, (None, None)),
     ],
 )
-async def test_a_server_says_whether_its_models_take_images_or_nobody_does(
+async def test_image_support_is_known_only_from_the_server(
     prefix: str, beside: dict[str, object], told: tuple[int | None, bool | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with answering({"/v1/models": {"data": [{"id": "seer"}]}, **beside}) as address:
@@ -458,13 +470,15 @@ async def test_a_server_says_whether_its_models_take_images_or_nobody_does(
         ({"architecture": None}, None),
     ],
 )
-async def test_what_a_list_at_the_base_url_says_of_images(entry: dict[str, object], images: bool | None) -> None:
+async def test_image_support_is_read_from_the_list_at_the_base_url(
+    entry: dict[str, object], images: bool | None
+) -> None:
     async with answering({"/v1/models": {"data": [{"id": "seer", **entry}]}}) as address:
         found = await listed(Settings(model="seer", base_url=address), {})
     assert found["seer"].images is images
 
 
-async def test_no_hosted_model_is_said_to_take_images_or_not() -> None:
+async def test_image_support_of_hosted_models_is_unknown() -> None:
     found = await resolve.available(Settings(), {"openai": KEY, "anthropic": KEY})
     assert {model.images for model in found if model.provider in ("OpenAI", "Anthropic")} == {None}
 
@@ -477,7 +491,7 @@ async def test_models_at_the_base_url_are_listed_with_its_key() -> None:
     assert found["openai-chat:bar"].available
 
 
-async def test_what_was_found_is_kept_for_a_while() -> None:
+async def test_the_list_of_local_models_is_cached() -> None:
     async with serve(models=("foo",)) as provider:
         settings = Settings(model="foo", base_url=provider.openai_url)
         first = await resolve.available(settings, {})
@@ -485,7 +499,7 @@ async def test_what_was_found_is_kept_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("body", ["<html>", "{}", "[]", '{"data": 5}', '{"data": [5]}', '{"data": [{}]}'])
-async def test_something_else_on_the_port_is_not_offered(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_service_on_the_port_is_not_listed(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def strange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
@@ -498,7 +512,7 @@ async def test_something_else_on_the_port_is_not_offered(body: str, monkeypatch:
     assert not [name for name in found if name.startswith("vllm:")]
 
 
-async def test_a_port_that_never_answers_does_not_hold_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_port_that_never_answers_does_not_delay_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "PROBE_SECONDS", 0.05)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -568,7 +582,7 @@ async def test_provider_errors_have_a_kind_and_a_remedy(
         ({}, None, "Wait a moment and try again"),
     ],
 )
-async def test_a_rate_limit_says_how_long(fields: dict[str, Any], wait: float | None, words: str) -> None:
+async def test_a_rate_limit_error_has_the_wait_time(fields: dict[str, Any], wait: float | None, words: str) -> None:
     async with serve(fails("rate_limit", **fields)) as provider:
         with pytest.raises(library.ModelRateLimitError) as caught:
             await ask(pointed("chat", provider))
@@ -577,7 +591,7 @@ async def test_a_rate_limit_says_how_long(fields: dict[str, Any], wait: float | 
     assert found.remedy.startswith(words)
 
 
-async def test_a_server_that_is_not_there_is_a_matter_of_the_network() -> None:
+async def test_an_unreachable_server_is_a_network_error() -> None:
     settings = Settings(model="m", base_url="http://127.0.0.1:9/v1")
     with pytest.raises(library.ModelConnectionError) as caught:
         await ask(resolve.resolve("m", settings, {}))
@@ -587,21 +601,21 @@ async def test_a_server_that_is_not_there_is_a_matter_of_the_network() -> None:
 
 @pytest.mark.parametrize("model", ["m", "openai-chat:m", "openai:m", "anthropic:m", "ollama:m"])
 @pytest.mark.parametrize("address", ["localhost:9/v1", "notaurl", "http://", "https:///v1"])
-async def test_an_address_that_is_none_is_said_before_it_is_asked(model: str, address: str) -> None:
+async def test_an_invalid_base_url_is_reported_before_any_request(model: str, address: str) -> None:
     settings = Settings(model=model, base_url=address)
     with pytest.raises(TurnError) as caught:
         resolve.resolve(model, settings, {"openai": "k", "anthropic": "k"})
     assert (str(caught.value), caught.value.kind) == (f"baseUrl is not an address: {address}.", "configuration")
 
 
-def test_a_turn_error_is_itself_and_a_bug_is_not_shown() -> None:
+def test_a_turn_error_is_unchanged_and_a_bug_is_hidden() -> None:
     error = TurnError("x", remedy="y")
     assert resolve.failure(error) is error
     found = resolve.failure(ZeroDivisionError(f"{KEY} in /home/me"))
     assert (str(found), found.kind) == ("Something went wrong inside Pilotfish.", "internal")
 
 
-def test_a_provider_that_repeats_the_key_is_not_quoted_with_it() -> None:
+def test_a_key_in_a_provider_error_is_redacted() -> None:
     body = {"error": {"message": f"Incorrect API key provided: {KEY}. See https://me:pass@host/x."}}
     error = library.ModelHTTPError.for_category(
         library.ModelAuthenticationError, status_code=401, model_name="m", body=body
@@ -620,11 +634,11 @@ def test_a_provider_that_repeats_the_key_is_not_quoted_with_it() -> None:
         ("task-based models", "task-based models"),
     ],
 )
-def test_redaction_takes_keys_and_leaves_words(text: str, clean: str) -> None:
+def test_redaction_removes_keys_only(text: str, clean: str) -> None:
     assert redact(text) == clean
 
 
-def test_long_words_of_a_provider_are_cut() -> None:
+def test_a_long_provider_message_is_truncated() -> None:
     error = library.ModelHTTPError(418, "m", {"error": {"message": "x" * 5000}})
     assert len(str(resolve.failure(error))) < 500
 
@@ -643,25 +657,25 @@ def test_long_words_of_a_provider_are_cut() -> None:
         ({"provider_name": "openai", "provider_details": {"finish_reason": "in_progress"}}, True),
     ],
 )
-def test_an_answer_without_a_reason_to_end_broke_off(fields: dict[str, Any], broken: bool) -> None:
+def test_a_response_without_a_finish_reason_is_incomplete(fields: dict[str, Any], broken: bool) -> None:
     assert resolve.broke_off(ModelResponse(parts=[TextPart("x")], **fields)) is broken
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_refusal_is_an_end(kind: str) -> None:
+async def test_a_refusal_is_a_complete_response(kind: str) -> None:
     async with serve(Reply(parts=(Refusal("I will not."),))) as provider:
         assert not resolve.broke_off(await ask(pointed(kind, provider)))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "responses"])
-async def test_an_end_in_words_that_nobody_knows_is_an_end(kind: str) -> None:
+async def test_an_unknown_finish_reason_is_a_complete_response(kind: str) -> None:
     word = "OTHER" if kind == "google" else "eos_token"  # Google's SDK warns of a word that is not Google's
     async with serve(say("one", finish=word)) as provider:
         assert not resolve.broke_off(await ask(pointed(kind, provider)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_stream_cut_off_cleanly_is_no_answer(kind: str) -> None:
+async def test_a_truncated_stream_is_an_error(kind: str) -> None:
     async with serve(say("one", end="cut")) as provider:
         answer = (await asyncio.gather(ask(pointed(kind, provider)), return_exceptions=True))[0]
     assert isinstance(answer, library.ModelConnectionError if kind == "chat" else ModelResponse)
@@ -672,7 +686,7 @@ async def test_a_stream_cut_off_cleanly_is_no_answer(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_slow_stream_that_lives_is_not_cut(kind: str) -> None:
+async def test_a_slow_but_active_stream_does_not_time_out(kind: str) -> None:
     raw = {"anthropic": 'event: ping\ndata: {"type": "ping"}\n\n', "google": "\n\n"}.get(kind, ": ping\n\n")
     parts = (Text("a"), Pause(0.2), Text("b"), Pause(0.2), Raw(raw), Pause(0.2), Text("c"), Pause(0.2), Text("d"))
     async with serve(Reply(parts=parts)) as provider:
@@ -681,7 +695,7 @@ async def test_a_slow_stream_that_lives_is_not_cut(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_stall_before_the_first_byte_is_noticed_too(kind: str) -> None:
+async def test_a_stall_before_the_first_byte_times_out(kind: str) -> None:
     async with serve(say("late", wait=30)) as provider:
         with pytest.raises(Exception) as caught:  # noqa: PT011  # each library has its own
             await ask(pointed(kind, provider, stall_timeout=0.05))
@@ -710,7 +724,7 @@ async def test_the_first_byte_may_take_longer_than_the_others() -> None:
         await anext(chunks)
 
 
-async def test_time_that_the_reader_takes_does_not_count() -> None:
+async def test_time_spent_by_the_reader_does_not_count_as_a_stall() -> None:
     got = 0
     async for block in ResponseBody(Body(0, 0.04, 0.04), 0.03, None):
         await asyncio.sleep(0.06)
@@ -730,13 +744,13 @@ async def test_a_cancel_from_outside_stays_a_cancel() -> None:
         await reading
 
 
-async def test_what_arrived_while_the_process_was_suspended_is_not_a_stall() -> None:
+async def test_bytes_that_arrived_while_suspended_prevent_a_timeout() -> None:
     body = ResponseBody(Body(0.05), 0.1 / FIRST_BYTE_FACTOR, None)
     asyncio.get_running_loop().call_later(0.01, time.sleep, 0.2)
     assert [block async for block in body] == [b"x"]
 
 
-async def test_closing_reaches_the_connection_and_proxies_hold() -> None:
+async def test_aclose_closes_connections_and_proxies_are_used() -> None:
     body = Body()
     await ResponseBody(body, 1, None).aclose()
     assert body.closed
@@ -750,8 +764,8 @@ async def test_closing_reaches_the_connection_and_proxies_hold() -> None:
 
 @pytest.mark.parametrize("first", KINDS)
 @pytest.mark.parametrize("second", KINDS)
-async def test_a_conversation_goes_on_with_another_provider_and_back(first: str, second: str) -> None:
-    """Thoughts are signed for their own provider only; the scripted ones refuse what they have not signed."""
+async def test_a_conversation_can_switch_to_another_provider_and_back(first: str, second: str) -> None:
+    """A thought signature is valid for its own provider only; the scripted providers refuse others."""
     reply = calls(Call("read", {"path": "a"}), Call("read", {"path": "b"}), text="look", thoughts=("hm",))
     async with serve(otherwise=reply) as one, serve(otherwise=reply) as two:
         if first == second:

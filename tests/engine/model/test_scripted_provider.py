@@ -1,4 +1,4 @@
-"""The scripted provider itself: what it says is what the real libraries read, and what it refuses is refused."""
+"""The scripted provider: the real SDKs read its replies, and it refuses invalid requests."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_usage_is_what_the_script_says(kind: str) -> None:
 
 @pytest.mark.parametrize(("finish", "expected"), [("length", "length"), ("content_filter", "content_filter")])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_finish_reasons_are_in_the_dialects_words(kind: str, finish: str, expected: str) -> None:
+async def test_finish_reasons_are_those_of_the_dialect(kind: str, finish: str, expected: str) -> None:
     async with serve(say("cut", finish=finish)) as provider:
         assert (await ask_stock(kind, provider)).finish_reason == expected
 
@@ -123,7 +123,7 @@ async def test_a_stream_that_breaks_raises(kind: str, end: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("end", ["stall", "endless"])
-async def test_a_client_that_leaves_is_noticed_at_once(kind: str, end: str) -> None:
+async def test_a_disconnect_of_the_client_is_detected_at_once(kind: str, end: str) -> None:
     async with serve(say("one", "two", end=end, after=1)) as provider:
         asking = asyncio.create_task(ask_stock(kind, provider))
         request = await provider.received(1)
@@ -171,7 +171,7 @@ async def test_a_callable_sees_the_request() -> None:
         assert spoken(await ask_stock("responses", provider)) == [("text", "responses ['read']")]
 
 
-async def test_thoughts_may_stand_in_the_other_field() -> None:
+async def test_thoughts_can_use_the_other_field() -> None:
     async with serve(Reply(parts=(Thought("hm"), Text("hi")), reasoning_field="reasoning")) as provider:
         assert spoken(await ask_stock("chat", provider)) == [("thinking", "hm"), ("text", "hi")]
 
@@ -200,13 +200,13 @@ async def test_a_stream_can_be_cut_inside_the_arguments_of_a_call(kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["chat", "responses"])
-async def test_arguments_of_parallel_calls_may_come_in_turns(kind: str) -> None:
+async def test_arguments_of_parallel_calls_can_be_interleaved(kind: str) -> None:
     wanted = (Call("read", {"path": "aaaa"}, split=2), Call("read", {"path": "bbbb"}, split=3))
     async with serve(calls(*wanted, interleave=True)) as provider:
         assert spoken(await ask_stock(kind, provider)) == [("read", '{"path":"aaaa"}'), ("read", '{"path":"bbbb"}')]
 
 
-def test_a_mistake_in_a_script_is_told() -> None:
+def test_a_mistake_in_a_script_raises() -> None:
     with pytest.raises(TypeError, match="txt"):
         from_json([{"txt": "hi"}])
     with pytest.raises(TypeError, match="a part of a reply is not called 'say'"):
@@ -439,7 +439,7 @@ async def check_refusal(path: str, body: dict[str, Any], refused: str | None) ->
         assert len(provider.replies) == 1, "a refused request uses no reply"
 
 
-async def test_a_thought_is_only_taken_back_as_it_was_given() -> None:
+async def test_a_thought_is_only_accepted_unchanged() -> None:
     reply = calls(Call("read", {}), thoughts=("Hm",))
     async with serve(reply, say("x")) as provider, stock("anthropic", provider) as model:
         response = await ask(model)
@@ -468,7 +468,7 @@ async def test_a_call_made_by_name_is_a_reply() -> None:
     assert call("read", path="a") == Reply(parts=(Call("read", {"path": "a"}),))
 
 
-def test_as_a_process_it_prints_its_port_and_tells_what_it_saw(tmp_path: Path) -> None:
+def test_as_a_process_it_prints_its_port_and_lists_its_requests(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"text": ["a", "b"]}]))
     command = [sys.executable, "-m", "tests.support.provider", "--script", str(script), "--port", "0"]

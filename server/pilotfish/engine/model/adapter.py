@@ -1,8 +1,8 @@
-"""Canonical messages and pydantic-ai's, both ways, without loss.
+"""Converts between canonical messages and pydantic-ai messages, without loss in either direction.
 
-The vendor's own serialisation is the bridge, so a field or a part that a new release adds travels on its own. A part
-the installed release does not know is sent as a line of text that says so, with the part inside; coming back it is the
-part again.
+The conversion uses pydantic-ai's own serialisation, so fields and parts that a new release adds are kept. A part that
+the installed release does not know is sent as a placeholder text that carries the part, and is restored on the way
+back.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from pilotfish.conversation.messages import (
 from pilotfish.errors import UnreadableMessage
 
 UNKNOWN_PART = "pilotfish_unknown_part"
-"""Key under which a part the installed pydantic-ai does not know travels through it."""
+"""Key under which a placeholder carries a part that the installed pydantic-ai does not know."""
 
 _EPOCH = "1970-01-01T00:00:00Z"
 
 
 def to_canonical(message: object, place: str = "message") -> CanonicalMessage:
-    """Any form of a message as the canonical one: canonical, pydantic-ai's, or JSON of any age
+    """The canonical form of a canonical message, a pydantic-ai message, or JSON of any version
     (`conversation/message_parser.py`).
 
-    Raises `UnreadableMessage`, which names the place.
+    Raises `UnreadableMessage`, which names the invalid field.
     """
     if isinstance(message, CanonicalMessage):
         return message
@@ -63,16 +63,16 @@ def to_canonical(message: object, place: str = "message") -> CanonicalMessage:
 
 
 def from_canonical(message: CanonicalMessage) -> ModelRequest | ModelResponse:
-    """The pydantic-ai message. Computed once for each message value, so sending a long history again is cheap.
+    """The pydantic-ai message. The result is cached for each message value, so resending a long history is cheap.
 
-    The object is shared: treat it as frozen. (The library writes its own `instructions` and `timestamp` on the last
-    request of a run; it overwrites both on the next, and nobody reads them back.)
+    The object is shared: do not modify it. (The library sets `instructions` and `timestamp` on the last request of a
+    run. It overwrites both in the next run, and our code does not read them.)
     """
     return _build(message)
 
 
 def know(canonical: CanonicalMessage, message: ModelRequest | ModelResponse) -> None:
-    """`to_canonical` has made the one of the other: if that changed nothing, it need not be built to be sent."""
+    """Cache the message that `canonical` was made from, if the conversion was lossless."""
     if type(message) is ModelRequest and _plain(message) is not None:
         _build.know(canonical, message)
 
@@ -82,7 +82,7 @@ def to_canonical_all(messages: Iterable[object]) -> tuple[CanonicalMessage, ...]
 
 
 def get_content(message: object) -> str:
-    """The words of a message in any form."""
+    """The text of a message in any form."""
     return to_canonical(message).get_text_content()
 
 
@@ -99,7 +99,7 @@ def find_dangling_tool_calls(messages: Sequence[object]) -> set[str]:
     return find_dangling_tool_call_ids(to_canonical_all(messages))
 
 
-# ---- to the vendor -------------------------------------------------------------------------------------------------
+# ---- to pydantic-ai ------------------------------------------------------------------------------------------------
 
 
 def _construct(message: CanonicalMessage) -> ModelRequest | ModelResponse:
@@ -122,7 +122,7 @@ def _construct(message: CanonicalMessage) -> ModelRequest | ModelResponse:
 
 
 def _without_refused_extras(value: dict[str, Any], error: ValidationError) -> dict[str, Any]:
-    """The message without the side fields the library will not take (histories from elsewhere hold anything)."""
+    """The message without the optional fields that the library refuses. Imported histories may hold any value."""
     value["parts"] = [dict(part) for part in value["parts"]]
     for problem in error.errors(include_url=False):
         match problem["loc"]:
@@ -163,7 +163,7 @@ def _vendor_part(part: Part, message: CanonicalMessage) -> dict[str, Any]:
         case _:
             pass
     if value["part_kind"] in _TIMED and "timestamp" not in value:
-        # the vendor's default is the present moment; the same history must be the same value
+        # the library's default is the current time, but equal histories must give equal messages
         value["timestamp"] = message.extra.get("timestamp", _EPOCH)
     return value
 
@@ -187,7 +187,7 @@ def _wrapped(part: OtherPart, is_response: bool) -> dict[str, Any]:
 
 @cache
 def _kinds(is_response: bool) -> frozenset[str]:
-    """The part kinds the installed library knows on this side."""
+    """The part kinds that the installed library knows in responses, or in requests."""
     union: Any = ModelResponsePart if is_response else ModelRequestPart
     members = get_args(get_args(union)[0])
     return frozenset(part_class.part_kind for part_class in map(_part_class, members))
@@ -199,11 +199,11 @@ def _part_class(member: Any) -> Any:
     return member
 
 
-# ---- from the vendor -----------------------------------------------------------------------------------------------
+# ---- from pydantic-ai ----------------------------------------------------------------------------------------------
 
 
 def make_ready() -> None:
-    """Build what reads and writes the vendor's messages, instead of with the first that needs it. Blocking."""
+    """Build the validator and serializer of the library's messages ahead of their first use. Blocking."""
     with _building:
         if not is_ready():
             _MESSAGE.rebuild()
@@ -222,9 +222,9 @@ def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
     try:
         value: dict[str, Any] = from_json(_MESSAGE.dump_json(message))
     except PydanticSerializationError:
-        # text that UTF-8 cannot hold: the door mends it
+        # text that is not valid UTF-8: `read_message` replaces it
         value = _MESSAGE.dump_python(message, mode="json")
-    # what every message would store again and again without saying anything
+    # default values, which need not be stored with every message
     if value.get("state") == "complete":
         del value["state"]
     if "usage" in value:
@@ -233,40 +233,40 @@ def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
 
 
 def _plain(message: ModelRequest) -> dict[str, Any] | None:
-    """What the vendor's serialisation gives of a request that holds words and nothing else. None: it holds more.
+    """The serialized form of a request that holds only text; None if it holds anything else.
 
-    A prompt, or what a tool gave back, is that, and the first prompt need not wait for `make_ready`.
+    Prompts and most tool results are text only, so the first prompt need not wait for `make_ready`.
     """
-    parts = [_words_of(part) for part in message.parts]
-    value = _words({name: field for name, field in vars(message).items() if name != "parts"})
+    parts = [_plain_part(part) for part in message.parts]
+    value = _plain_fields({name: field for name, field in vars(message).items() if name != "parts"})
     return None if value is None or None in parts else {**value, "parts": parts}
 
 
-def _words_of(part: ModelRequestPart) -> dict[str, object] | None:
+def _plain_part(part: ModelRequestPart) -> dict[str, object] | None:
     if type(part) is vendor.ToolReturnPart:
-        return _words(vars(part))
+        return _plain_fields(vars(part))
     if type(part) is not vendor.UserPromptPart:
         return None
     content: object = part.content
-    if type(content) is not list or not all(map(_is_words, cast("list[object]", content))):
-        return _words(vars(part))
-    value = _words({name: field for name, field in vars(part).items() if name != "content"})
+    if type(content) is not list or not all(map(_is_text, cast("list[object]", content))):
+        return _plain_fields(vars(part))
+    value = _plain_fields({name: field for name, field in vars(part).items() if name != "content"})
     return None if value is None else {**value, "content": cast("list[object]", content)}
 
 
-def _words(fields: Mapping[str, object]) -> dict[str, object] | None:
-    said: dict[str, object] = {}
+def _plain_fields(fields: Mapping[str, object]) -> dict[str, object] | None:
+    texts: dict[str, object] = {}
     for name, field in fields.items():
-        if _is_words(field):
-            said[name] = field
+        if _is_text(field):
+            texts[name] = field
         elif type(field) is datetime and field.tzinfo is UTC:
-            said[name] = field.isoformat().replace("+00:00", "Z")
+            texts[name] = field.isoformat().replace("+00:00", "Z")
         elif field is not None:
             return None
-    return said
+    return texts
 
 
-def _is_words(field: object) -> bool:
+def _is_text(field: object) -> bool:
     return type(field) is str and fit(field) is field
 
 

@@ -1,4 +1,4 @@
-"""Which models can be had: the demo, servers found on loopback, and the providers with or without a key."""
+"""Lists the models a user can choose: the demo, servers on this machine, and providers with or without a key."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from pilotfish.engine.model.providers import (
     split,
 )
 
-PROBE_SECONDS = 0.4  # a server on loopback that answers later is not offered
+PROBE_SECONDS = 0.4  # a local server that answers later is not listed
 REMOTE_SECONDS = 3.0
-KEEP_SECONDS = 20.0  # how long what was found holds
+KEEP_SECONDS = 20.0  # how long the list of local models is cached
 MAX_PER_PROVIDER = 12
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|\d{2}-\d{4}|\d{4})$")
 _NO_AGENT = re.compile(r"audio|image|search|research|computer-use|embed|realtime|tts|gpt-3|gpt-4(?![.o])|-chat")
@@ -43,7 +43,7 @@ _VERSION = re.compile(r"\d+(?:[.-]\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: float
     output: float
@@ -51,7 +51,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Available:
-    """A model a user may choose, and if not, why not."""
+    """A model in the list. `reason` says why it is not available."""
 
     id: str
     label: str
@@ -61,7 +61,7 @@ class Available:
     context_window: int | None = None
     price: Price | None = None
     images: bool | None = None
-    """whether it takes images; None: nobody says"""
+    """whether the model accepts images; None if unknown"""
 
 
 DEMO = Available(
@@ -85,7 +85,7 @@ _WINDOWS: dict[str, int] = {}
 
 
 async def available(settings: Settings, secrets: Mapping[str, str]) -> list[Available]:
-    """Every model worth offering: the demo first, then what runs here, then providers with a key, then without."""
+    """The models to list: the demo, local models, models of providers with a key, and of providers without a key."""
     local = await _local(settings, secrets)
     hosted = [*_hosted(secrets)]
     hosted.sort(key=lambda model: not model.available)
@@ -94,17 +94,17 @@ async def available(settings: Settings, secrets: Mapping[str, str]) -> list[Avai
 
 
 def known_window(model_id: str) -> int | None:
-    """The context window that a server of this machine told of a model, when it was last asked."""
+    """The context window of a local model, as its server last reported it."""
     return _WINDOWS.get(model_id)
 
 
 def forget() -> None:
-    """Ask the servers of this machine again next time."""
+    """Clear the cached list of local models."""
     _FOUND.clear()
 
 
 def _chosen(settings: Settings, secrets: Mapping[str, str], listed: set[str]) -> Iterator[Available]:
-    """The model that is set, when no list has it."""
+    """The configured model, if it is not listed."""
     if settings.model in listed:
         return
     prefix = split(settings.model)[0] or "openai-compatible"
@@ -140,16 +140,16 @@ def _hosted(secrets: Mapping[str, str]) -> Iterator[Available]:
 
 
 def _missing(known: KnownProvider | None, key: str | None, *, needed: bool) -> str | None:
-    """Why a provider's models cannot be had: nothing that could be its key is there."""
+    """Why a provider's models are not available: its key is missing or invalid. None if they are available."""
     if key is not None:
-        return None if can_be_sent(key) else "The API key has characters that no key has. Set it again."
+        return None if can_be_sent(key) else "The API key has invalid characters. Set it again."
     if known is None or not needed:
         return None
     return f"No API key: set {known.variables[0]}, or run “Pilotfish: Set Key of a Provider”."
 
 
 def _newest(name: str) -> tuple[float, str]:
-    """Sorts higher versions first: the numbers in names are the only order that every provider keeps."""
+    """A sort key that puts higher version numbers in model names first."""
     found = _VERSION.search(name)
     return (-float(found[0].replace("-", ".")) if found else 0.0, name)
 
@@ -160,7 +160,7 @@ def _window(name: str) -> int | None:
 
 
 def _price(name: str) -> Price | None:
-    """What the first tokens cost; long prompts may cost more."""
+    """The base price. Some providers charge more for long prompts."""
     known = _model_info(name)
     if known is None:
         return None
@@ -172,7 +172,7 @@ def _price(name: str) -> Price | None:
 
 
 def _model_info(name: str) -> ModelInfo | None:
-    """What genai-prices knows of a model: its tables need no provider's SDK."""
+    """The genai-prices entry of a model. It needs no SDK of the provider."""
     prefix, _, model = name.rpartition(":")
     try:
         _, known = get_snapshot().find_provider_model(
@@ -184,12 +184,12 @@ def _model_info(name: str) -> ModelInfo | None:
 
 
 async def _local(settings: Settings, secrets: Mapping[str, str]) -> tuple[Available, ...]:
-    """Models of the servers on this machine and at `baseUrl`, asked side by side, and remembered for a while."""
+    """Models of the local servers and of the server at `baseUrl`, queried in parallel and cached for `KEEP_SECONDS`."""
     servers = [(server, server.address) for server in LOCAL]
     asked = (*(address for _, address in servers), settings.base_url or "", settings.model)
     found = _FOUND.get(asked)
     if found is None or time.monotonic() - found.at > KEEP_SECONDS:
-        # No certificate is looked at on loopback over plain HTTP, and loading the roots takes longer than asking.
+        # Local servers use plain HTTP: loading the root certificates would take longer than the requests.
         async with httpx2.AsyncClient(timeout=PROBE_SECONDS, trust_env=False, verify=False) as client:
             asking = [_ask(client, server, address) for server, address in servers]
             answers = await asyncio.gather(_ask_base_url(settings, secrets), *asking)
@@ -214,7 +214,7 @@ async def _ask_base_url(settings: Settings, secrets: Mapping[str, str]) -> list[
 
 
 async def _ask(client: httpx2.AsyncClient, server: LocalServer, address: str) -> list[Available]:
-    """The models of one server; none when nobody answers, or something else does."""
+    """The models of one server; empty if it does not answer or does not serve this API."""
     try:
         answer = await client.get(f"{address.rstrip('/')}/models")
         data = cast("dict[str, Any]", answer.json()).get("data")
@@ -224,21 +224,21 @@ async def _ask(client: httpx2.AsyncClient, server: LocalServer, address: str) ->
         return []
     entries = [cast("dict[str, Any]", entry) for entry in cast("list[Any]", data)[:50] if isinstance(entry, dict)]
     named = {name: entry for entry in entries if (name := str(entry.get("id", ""))) and "embed" not in name.lower()}
-    beside = await told_beside(client, server, address, tuple(named))
+    details = await told_beside(client, server, address, tuple(named))
     out: list[Available] = []
     for name, entry in named.items():
-        told = beside.get(name, NOTHING).or_else(told_in(entry)).or_else(beside.get(THE_ONE, NOTHING))
+        info = details.get(name, NOTHING).or_else(told_in(entry)).or_else(details.get(THE_ONE, NOTHING))
         model_id = f"{server.prefix}:{name}" if server.prefix else name
-        if told.context_window is not None:
-            _WINDOWS[model_id] = told.context_window
+        if info.context_window is not None:
+            _WINDOWS[model_id] = info.context_window
         out.append(
             Available(
                 id=model_id,
                 label=f"{name} ({server.label})" if server.prefix else name,
                 provider=server.label,
                 available=True,
-                context_window=told.context_window,
-                images=told.images,
+                context_window=info.context_window,
+                images=info.images,
             )
         )
     return out

@@ -19,7 +19,7 @@ import orjson
 Json = dict[str, Any]
 
 _CUMULATIVE = ("sequence_number", "usageMetadata")
-"""fields that change with every event and of which the last value replaces the earlier ones"""
+"""fields that change with every event; the last value replaces the earlier ones"""
 _RESPONSES = frozenset(
     {
         "response.output_text.delta",
@@ -35,7 +35,7 @@ _CHAT_END = re.compile(rb'"finish_reason"\s*:\s*"|"error"\s*:|^data: ?\[DONE\]',
 
 
 class DeltaJoiner:
-    """One stream of events. `feed` it what arrives, `take` what can be handed on."""
+    """Joins the deltas of one event stream: `feed` bytes as they arrive, `take` the complete events."""
 
     def __init__(self) -> None:
         self._partial = bytearray()
@@ -46,13 +46,13 @@ class DeltaJoiner:
         self._is_chat = False
         self._chat_ended = False
         self.only_deltas = True
-        """whether nothing but deltas waits to be taken: only those may wait for more"""
+        """whether all buffered events are deltas, which may be delayed to be joined"""
 
     @property
     def is_cut_off(self) -> bool:
         """Whether this is a Chat stream without a finish reason, an error or the end marker.
 
-        pydantic-ai reads such a stream as a complete answer. The other dialects say when they are complete.
+        pydantic-ai treats such a stream as a complete answer. The other dialects mark the end of an answer.
         """
         return self._is_chat and not self._chat_ended
 
@@ -117,7 +117,7 @@ class DeltaJoiner:
 
 @dataclass(slots=True)
 class _Delta:
-    """An event that carries one text and nothing else that counts."""
+    """An event whose only relevant content is one text."""
 
     raw: bytes
     prefix: bytes
@@ -145,13 +145,13 @@ class _Delta:
 
 
 def _may_be_joined(text: str) -> bool:
-    """pydantic-ai compares a whole Chat delta with the thinking tags: such a delta must stay alone, and none may
-    come to be by joining."""
+    """pydantic-ai compares a whole Chat delta with the thinking tags: a delta that is a tag must not be joined, and
+    joining must not create one."""
     return not (text.startswith("<") or text.endswith(">"))
 
 
 def _may_start_run(text: str) -> bool:
-    """pydantic-ai drops a Chat delta of white space only at the start of a text, so it must not get a tail."""
+    """pydantic-ai drops a Chat delta of white space only at the start of a text, so nothing may be appended to it."""
     return _may_be_joined(text) and not text.isspace()
 
 
@@ -169,7 +169,7 @@ def _shape(value: Any) -> Any:
 
 
 def _parse(raw: bytes) -> _Delta | None:
-    """The delta that an event is, else None."""
+    """The event as a delta; None if it is not one."""
     prefix, data = b"", raw
     if raw.startswith(b"event: "):
         line, _, data = raw.partition(b"\n")
@@ -193,8 +193,8 @@ def _parse(raw: bytes) -> _Delta | None:
 def _find_text(event: Json) -> tuple[Json, str]:
     """The object and the key that hold the text of a delta.
 
-    Raises LookupError, ValueError, TypeError or AttributeError when the event is not a delta, or says more than its
-    text: what pydantic-ai adds up (usage, log probabilities, annotations) must not be joined away.
+    Raises LookupError, ValueError, TypeError or AttributeError if the event is not a delta or carries more than its
+    text: values that pydantic-ai accumulates (usage, log probabilities, annotations) must not be lost by joining.
     """
     if "choices" in event:
         return _find_in_chat(event)

@@ -1,8 +1,8 @@
-"""The embedded default: a scripted model that plays an instructive turn, on the real path.
+"""The default model: a scripted model that runs a sample turn through the same code as a real model.
 
-It has no state. What it says next follows from the conversation alone: what the user asked, which of its calls are
-answered, and how. So a denial, a failed tool, a stop in the middle and a second prompt all have an answer, and the
-same conversation always gets the same words.
+The model has no state. Its next response depends only on the conversation: the prompt, the calls that have results,
+and their outcomes. The script therefore covers a denial, a failed tool, a cancelled turn and a second prompt, and the
+same conversation always gets the same response.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pilotfish.engine.model.demo_sample import BUG, COMMAND, FIX, sample_workspa
 
 __all__ = ["DemoModel", "sample_workspace"]
 
-PACE = 0.014  # seconds a word: quick, and still to be followed by an eye
+PACE = 0.014  # seconds per word: fast, but still readable
 CONTEXT_WINDOW = 128_000
-ARGUMENT_PIECE = 12  # characters of arguments a delta
+ARGUMENT_PIECE = 12  # characters of tool arguments per delta
 _PLAY = re.compile(
     r"\b(fix|bugs?|tests?|failing|fails|demo|show|play|repair|calc|mean|go|start|continue)\b", re.IGNORECASE
 )
-_BLOCK = re.compile(r"<([\w-]+)[^>]*>.*?</\1>", re.DOTALL)  # what was attached to the prompt, not said in it
+_BLOCK = re.compile(r"<([\w-]+)[^>]*>.*?</\1>", re.DOTALL)  # attachments in the prompt
 _FAILED = re.compile(r"exit code (?!0\b)")
 
 HOW_TO = """To work with a real model:
@@ -51,7 +51,7 @@ its key with the command *Pilotfish: Set Key of a Provider* or in the environmen
 
 @dataclass(frozen=True, slots=True)
 class DemoStep:
-    """What the model says in one response. Calls of tools that do not exist here are left out before."""
+    """One response of the model. `next_step` removes calls of tools that are not available."""
 
     text: str = ""
     thought: str = ""
@@ -60,7 +60,7 @@ class DemoStep:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """One of the model's calls in this turn, as it ended."""
+    """A finished tool call of this turn."""
 
     tool: str
     args: Mapping[str, Any]
@@ -70,7 +70,7 @@ class DemoResult:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """The turn so far: what the user asked, what was called, which tools there are."""
+    """The turn so far: the prompt, the finished calls and the available tools."""
 
     asked: str
     returned: tuple[DemoResult, ...] = ()
@@ -82,7 +82,7 @@ class Play:
 
 
 class DemoModel(FunctionModel):
-    """`pace` is the time a word takes, in seconds; 0 for tests. `PILOTFISH_DEMO_PACE` overrides the default."""
+    """`pace` is the number of seconds per word; tests use 0. `PILOTFISH_DEMO_PACE` overrides the default."""
 
     def __init__(self, pace: float | None = None) -> None:
         self._pace = _pace() if pace is None else pace
@@ -122,26 +122,26 @@ class DemoModel(FunctionModel):
 
 
 def next_step(play: Play) -> DemoStep:
-    """What comes next, for any turn whatever."""
+    """The next response. It is defined for every possible turn."""
     if not play.returned and not _PLAY.search(play.asked):
         return DemoStep(_free_text(play))
     if "read_file" not in play.tools:
-        return DemoStep(f"I cannot read files here, so I cannot show my play. {HOW_TO}")
-    step = _look(play) or _edit(play) or _check(play) or _tell(play)
+        return DemoStep(f"I cannot read files here, so I cannot run the demo. {HOW_TO}")
+    step = _look(play) or _edit(play) or _check(play) or _summarize(play)
     return DemoStep(step.text, step.thought, tuple(call for call in step.calls if call[0] in play.tools))
 
 
 def _free_text(play: Play) -> str:
-    heard = " ".join(play.asked.split())[:80]
-    said = f"You wrote: “{heard}”. " if heard else ""
+    prompt = " ".join(play.asked.split())[:80]
+    echo = f"You wrote: “{prompt}”. " if prompt else ""
     return (
-        f"{said}I am the demo model: a script, not a mind, so I cannot answer that. I can show how a turn goes, though."
+        f"{echo}I am the demo model. I follow a script, so I cannot answer that, but I can show you a complete turn."
         f" In the sample workspace (`pilotfish demo`), say **fix the failing test**.\n\n{HOW_TO}"
     )
 
 
 def _look(play: Play) -> DemoStep | None:
-    """Read the code and its test, side by side."""
+    """Read the code and its test in parallel."""
     if play.last("read_file", "calc.py") is not None:
         return None
     return DemoStep(
@@ -157,10 +157,10 @@ def _look(play: Play) -> DemoStep | None:
 
 
 def _edit(play: Play) -> DemoStep | None:
-    """Mend the one line, which asks the user."""
+    """Fix the faulty line. The edit needs approval."""
     read, edited = play.last("read_file", "calc.py"), play.last("update_file")
     if read is None or read.outcome != "success":
-        why = read.text if read is not None else "it is not there"
+        why = read.text if read is not None else "the file does not exist"
         return DemoStep(
             f"I could not read `calc.py`: {_short(why)}\n\nMy script knows one project only, the sample workspace. Run"
             f" `pilotfish demo` to get it, and ask me there.\n\n{HOW_TO}"
@@ -171,7 +171,7 @@ def _edit(play: Play) -> DemoStep | None:
         return DemoStep(f"I see the bug, but I cannot edit files here. This is the change I would make:\n\n{_diff()}")
     return DemoStep(
         "Found it: `mean` divides by one less than the number of values, so `mean([2, 4, 6])` gives 6 instead of 4. "
-        "I'll mend that line. You'll be asked first, and you can change the edit before you allow it.",
+        "I'll fix that line. You'll be asked first, and you can change the edit before you allow it.",
         "`mean` divides by len(values) - 1. That is the sample variance's denominator, not the mean's. The test expects"
         " 4 for [2, 4, 6]. One line to change.",
         (("update_file", {"path": "calc.py", "edits": [{"old_string": BUG, "new_string": FIX}]}),),
@@ -179,13 +179,13 @@ def _edit(play: Play) -> DemoStep | None:
 
 
 def _check(play: Play) -> DemoStep | None:
-    """Run the test, which asks too; or hear why there is nothing to run."""
+    """Run the tests, which needs approval, or explain why there is nothing to run."""
     edited, ran = play.last("update_file"), play.last("bash")
     if edited is not None and edited.outcome == "denied":
         return DemoStep(
             f"I leave the file as it is{_reason(edited)}. This is the change I had in mind:\n\n{_diff()}"
-            "\n\nYou can make it yourself, ask again and amend the edit in the question, or tell me what you would"
-            " rather have. A real model would take your words into account; I only have this script."
+            "\n\nYou can make it yourself, ask again and amend the edit in the question, or tell me what you"
+            " prefer. A real model would use your feedback; I only follow a script."
         )
     if edited is not None and edited.outcome != "success":
         return DemoStep(f"The edit did not work: {_short(edited.text)}\n\nThis is what I tried:\n\n{_diff()}")
@@ -193,38 +193,38 @@ def _check(play: Play) -> DemoStep | None:
         return None
     if "bash" not in play.tools:
         return DemoStep(
-            f"The line is mended. I cannot run commands here; `{COMMAND}` will show whether the tests pass."
+            f"The line is fixed. I cannot run commands here. Run `{COMMAND}` to see whether the tests pass."
         )
-    begin = "Now the tests." if edited is not None else "The line is right already. I'll run the tests to be sure."
+    begin = "Now the tests." if edited is not None else "The line is already correct. I'll run the tests to be sure."
     return DemoStep(begin, "", (("update_plan", {"steps": _plan(2)}), ("bash", {"command": COMMAND})))
 
 
-def _tell(play: Play) -> DemoStep:
-    """How it ended."""
+def _summarize(play: Play) -> DemoStep:
+    """Report the result of the tests."""
     ran = play.last("bash")
-    assert ran is not None, "told last"  # noqa: S101  # a broken script is a bug
+    assert ran is not None, "_summarize runs after _check"  # noqa: S101  # a broken script is a bug
     if ran.outcome == "denied":
         return DemoStep(
-            f"I did not run the tests{_reason(ran)}. So the fix is in place but not checked: run `{COMMAND}`"
-            " yourself to see it pass. Undo takes the edit back."
+            f"I did not run the tests{_reason(ran)}. The fix is in place but not tested: run `{COMMAND}`"
+            " yourself to see it pass. *Undo* reverts the edit."
         )
     if ran.outcome != "success" or _FAILED.search(ran.text):
-        return DemoStep(f"The tests do not pass yet:\n\n```\n{_short(ran.text, 600)}\n```\n\nUndo takes the edit back.")
+        return DemoStep(f"The tests do not pass yet:\n\n```\n{_short(ran.text, 600)}\n```\n\n*Undo* reverts the edit.")
     if sum(each.tool == "update_plan" for each in play.returned) < 3 and "update_plan" in play.tools:
         return DemoStep(calls=(("update_plan", {"steps": _plan(3)}),))
     return DemoStep(
         "Done. `mean` now divides by the number of values, and both tests pass.\n\n"
-        "That was a whole turn: thinking, reading two files at once, an edit and a command that you were asked about,"
-        f" and a plan. *Undo* puts the file back as it was.\n\n{HOW_TO}"
+        "That was a complete turn: thinking, reading two files at once, an edit and a command that you were asked"
+        f" about, and a plan. *Undo* restores the file.\n\n{HOW_TO}"
     )
 
 
 def play_of(messages: Sequence[ModelMessage], info: AgentInfo) -> Play:
-    """The turn that this request is part of, read from the conversation."""
+    """The state of the current turn, derived from the conversation."""
     start = _start(messages)
     turn = messages[start:]
     asked = [
-        _said(part)
+        _text_of(part)
         for message in turn
         if isinstance(message, ModelRequest)
         for part in message.parts
@@ -249,14 +249,14 @@ def play_of(messages: Sequence[ModelMessage], info: AgentInfo) -> Play:
     )
 
 
-def _said(part: UserPromptPart) -> str:
+def _text_of(part: UserPromptPart) -> str:
     if isinstance(part.content, str):
         return part.content
     return " ".join(each for each in part.content if isinstance(each, str))
 
 
 def _start(messages: Sequence[ModelMessage]) -> int:
-    """Where the turn begins: at the first prompt after an answer without calls, or after a stop."""
+    """The index of the last prompt that follows a response without calls or a cancelled turn."""
     for index in range(len(messages) - 1, 0, -1):
         message, before = messages[index], messages[index - 1]
         if not isinstance(message, ModelRequest) or not isinstance(before, ModelResponse):
@@ -269,7 +269,7 @@ def _start(messages: Sequence[ModelMessage]) -> int:
 
 
 def _plan(done: int) -> list[dict[str, str]]:
-    steps = ("Read the code and its test", "Mend the bug", "Run the tests")
+    steps = ("Read the code and its test", "Fix the bug", "Run the tests")
     return [
         {"content": text, "status": "completed" if place < done else "in_progress" if place == done else "pending"}
         for place, text in enumerate(steps)
@@ -281,8 +281,8 @@ def _diff() -> str:
 
 
 def _reason(returned: DemoResult) -> str:
-    said = _short(returned.text)
-    return f"; the answer was “{said}”" if said else ", as you wish"
+    feedback = _short(returned.text)
+    return f"; the answer was “{feedback}”" if feedback else ", as you asked"
 
 
 def _short(text: str, limit: int = 200) -> str:
@@ -291,7 +291,7 @@ def _short(text: str, limit: int = 200) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The text in pieces that end with their spaces: joined, they are the text."""
+    """The words of the text with the white space after them; joined, they give the text."""
     return re.findall(r"\S+\s*|\s+", text)
 
 

@@ -52,7 +52,7 @@ FILES = {"calc.py": CALC, "test_calc.py": TEST, "README.md": README}
 
 
 def sample_workspace(path: Path) -> Path:
-    """Write the sample into a folder, made when needed. FileExistsError rather than touch a file that is there."""
+    """Write the sample into a folder, which is created if needed. Raises FileExistsError if a file exists."""
     path.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         with (path / name).open("x", encoding="utf-8", newline="\n") as file:

@@ -1,4 +1,4 @@
-"""What went wrong with a model, in words for the user: by kind, with a remedy, without secrets or tracebacks."""
+"""Maps exceptions of model requests to `TurnError`: a kind, a message and a remedy, without secrets or tracebacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pilotfish.errors import FailureKind, TurnError
 
 log = logging.getLogger(__name__)
 
-MAX_QUOTE = 300  # characters of a provider's own words
+MAX_QUOTE = 300  # characters quoted from a provider's error message
 _KEYS = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|ghp|gho)[-_][\w*.-]{6,}|\bAIza[\w*-]{8,}"
     r"|(?<=\bbearer )\S{8,}|(?<=\bkey[:= ])(?=\S*[\d*])[\w*.-]{8,}",
@@ -27,7 +27,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def failure(error: Exception) -> TurnError:
-    """The turn error that this exception of a model means. A TurnError is given back as it is."""
+    """The `TurnError` for an exception of a model request. A `TurnError` is returned unchanged."""
     match error:
         case TurnError():
             return error
@@ -60,7 +60,7 @@ def failure(error: Exception) -> TurnError:
             return _turn_error(
                 "overloaded",
                 f"The provider had an internal error{_status(error)}{_quote(error)}",
-                "Try again; if it stays, look at the provider's status page.",
+                "Try again. If the error persists, check the provider's status page.",
                 retry_after=error.retry_after,
             )
         case library.ModelRequestTimeout():
@@ -76,7 +76,7 @@ def failure(error: Exception) -> TurnError:
         case library.ContentFilterError():
             return TurnError(
                 "The provider's content filter stopped the answer.",
-                remedy="Put the request in other words, or switch to another model.",
+                remedy="Rephrase the request, or switch to another model.",
                 kind="bad_request",
             )
         case library.UnexpectedModelBehavior():
@@ -89,7 +89,7 @@ def failure(error: Exception) -> TurnError:
             )
         case library.UserError():
             return TurnError(
-                f"The model cannot be used as it is set: {_clean(error.message)}",
+                f"The model is not configured correctly: {_clean(error.message)}",
                 remedy="Check the settings `model` and `baseUrl`.",
                 kind="configuration",
             )
@@ -98,7 +98,7 @@ def failure(error: Exception) -> TurnError:
         case httpx2.RequestError() | ConnectionError():
             return _network(error)
         case _:
-            log.error("a bug", exc_info=error)
+            log.error("unexpected exception in a model request", exc_info=error)
             return TurnError(
                 "Something went wrong inside Pilotfish.",
                 remedy="Send the prompt again. The log has the details.",
@@ -107,7 +107,7 @@ def failure(error: Exception) -> TurnError:
 
 
 def redact(text: str) -> str:
-    """The text without anything that looks like a key, or the password of an address."""
+    """The text without API keys and without credentials in URLs."""
     return _CREDENTIALS.sub("", _KEYS.sub("[key]", text))
 
 
@@ -149,7 +149,7 @@ def _not_found(error: library.ModelNotFoundError) -> TurnError:
     hint = f"Did you mean {suggested}? " if suggested else ""
     return TurnError(
         f"The provider does not know the model {error.model_name}{_quote(error)}",
-        remedy=f"{hint}Choose another model, and check that baseUrl is right.",
+        remedy=f"{hint}Choose another model, and check the setting baseUrl.",
         kind="configuration",
     )
 
@@ -157,7 +157,7 @@ def _not_found(error: library.ModelNotFoundError) -> TurnError:
 def _rejected(error: library.ModelRequestRejectedError) -> TurnError:
     return TurnError(
         f"The provider refused the request{_quote(error)}",
-        remedy="Send the prompt again; if it stays, start a new session or switch to another model.",
+        remedy="Send the prompt again. If the error persists, start a new session or switch to another model.",
         kind="bad_request",
     )
 
@@ -165,7 +165,7 @@ def _rejected(error: library.ModelRequestRejectedError) -> TurnError:
 def _stalled() -> TurnError:
     return _turn_error(
         "stalled",
-        "The provider stopped sending: nothing arrived for too long.",
+        "The provider stopped sending data: the request timed out.",
         "Send the prompt again. For a slow model, raise the setting stallTimeout.",
     )
 
@@ -176,7 +176,7 @@ def _network(error: Exception) -> TurnError:
         return _turn_error(
             "network",
             f"The provider{_place(error)} could not be reached.",
-            "Check the network, proxy and baseUrl. If the model runs on this machine, check that its server is up.",
+            "Check the network, proxy and baseUrl. For a model on this machine, check that its server is running.",
         )
     return _turn_error(
         "network",
@@ -186,10 +186,10 @@ def _network(error: Exception) -> TurnError:
 
 
 def _place(error: Exception) -> str:
-    """Where a request was to go: the host is never a secret, and often the mistake."""
+    """The host of a failed request, for the message: it is not a secret, and a wrong host is a frequent cause."""
     for cause in _causes(error):
         if isinstance(cause, httpx2.RequestError):
-            with contextlib.suppress(RuntimeError):  # it was given no request
+            with contextlib.suppress(RuntimeError):  # the exception has no request
                 return f" at {cause.request.url.netloc.decode('ascii', 'replace')}"
     return ""
 
@@ -199,7 +199,9 @@ def _other_status(error: library.ModelHTTPError) -> TurnError:
         return _context(error)
     if error.status_code in (408, 409, 425):
         return _turn_error(
-            "network", f"The provider asked to try again{_status(error)}{_quote(error)}", "Send the prompt again."
+            "network",
+            f"The provider asked for a retry{_status(error)}{_quote(error)}",
+            "Send the prompt again.",
         )
     return TurnError(
         f"The provider refused the request{_status(error)}{_quote(error)}",
@@ -211,19 +213,19 @@ def _other_status(error: library.ModelHTTPError) -> TurnError:
 def _unreadable(error: library.ModelAPIError) -> TurnError:
     return _turn_error(
         "network",
-        f"The provider's answer broke off or could not be read{_quote(error)}",
-        "Send the prompt again. If it stays, check that baseUrl is the address of an API, not of a web page.",
+        f"The provider's answer was incomplete or could not be parsed{_quote(error)}",
+        "Send the prompt again. If the error persists, check that baseUrl is the address of an API, not of a web page.",
         retry_after=error.retry_after,
     )
 
 
 def _turn_error(kind: FailureKind, message: str, remedy: str, *, retry_after: float | None = None) -> TurnError:
-    """An error that may pass, credit excepted."""
+    """A retryable error, unless its kind is `credit`."""
     return TurnError(message, remedy=remedy, retryable=kind != "credit", kind=kind, retry_after=retry_after)
 
 
 def _wait(error: library.ModelAPIError) -> float | None:
-    """Seconds the provider asks to wait. Fractions in the header, and times in the text, the library leaves."""
+    """Seconds to wait, as the provider asks. The library ignores fractions in the header and times in the text."""
     if error.retry_after is not None:
         return error.retry_after
     if isinstance(error, library.ModelHTTPError) and error.headers is not None:
@@ -231,7 +233,7 @@ def _wait(error: library.ModelAPIError) -> float | None:
             return max(float(error.headers.get("retry-after", "")), 0.0)
         except ValueError:
             pass
-    found = _WAIT.search(_words(error.body))
+    found = _WAIT.search(_message_in(error.body))
     return float(found[1]) * _SECONDS[found[2]] if found else None
 
 
@@ -246,20 +248,20 @@ def _status(error: library.ModelAPIError) -> str:
 
 
 def _quote(error: library.ModelAPIError) -> str:
-    """`: “what the provider says”.`, or a full stop."""
-    words = _clean(_words(error.body))
-    return f": “{words}”." if words else "."
+    """`: “message of the provider”.`, or a full stop if there is no message."""
+    message = _clean(_message_in(error.body))
+    return f": “{message}”." if message else "."
 
 
-def _words(body: object) -> str:
-    """The message in a provider's error body. A web page is no message."""
+def _message_in(body: object) -> str:
+    """The message in a provider's error body; empty for an HTML page."""
     if isinstance(body, str):
         return "" if body.lstrip().startswith("<") else body
     if not isinstance(body, Mapping):
         return ""
     fields = cast("Mapping[str, object]", body)
     inner = fields.get("error", fields.get("message", ""))
-    return _words(inner)
+    return _message_in(inner)
 
 
 def _clean(text: str) -> str:

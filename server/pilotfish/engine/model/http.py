@@ -1,8 +1,8 @@
-"""The HTTP client that models talk through: stalls are noticed, and deltas that arrived together are joined.
+"""The HTTP client for model requests: it detects stalled responses and joins deltas that arrived together.
 
-A provider that stops sending is noticed: no byte for `stall` seconds ends the request with a read timeout, which
-`failures.py` calls `stalled`. Any byte counts, pings and comments too, so a slow answer that lives is never cut.
-The first byte may take longer: reasoning models think before they speak, local ones read the prompt first.
+A request ends with a read timeout if no byte arrives for `stall` seconds; `errors.py` maps it to the kind `stalled`.
+Every byte counts, including pings and comments, so a slow but active answer is never cut off. The first byte may take
+longer, because reasoning models think first and local models process the prompt first.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import orjson
 
 from pilotfish.engine.model.delta_joiner import DeltaJoiner
 
-FIRST_BYTE_FACTOR = 4  # how much longer the first byte may take than any later one
+FIRST_BYTE_FACTOR = 4  # the first byte may take this many times `stall`
 CONNECT_SECONDS = 10.0
 WRITE_SECONDS = 60.0
-FRAME = 0.016  # seconds: deltas are handed on at most this often, so that a fast model costs no more than a display
+FRAME = 0.016  # seconds: deltas are passed on at most this often, because a display does not show more
 LAST_LOOK = 0.05  # seconds to read what arrived while this process was suspended
-READ_AHEAD = 1_000_000  # bytes read before somebody wants them: then the provider has to wait
+READ_AHEAD = 1_000_000  # bytes to buffer before reading pauses
 
 
 def create_client(stall: float, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
-    """A client whose response bodies may pause for `stall` seconds. Proxies of the environment are respected."""
+    """A client whose response bodies may pause for `stall` seconds. It uses the proxies of the environment."""
 
     async def watch(response: httpx2.Response) -> None:
         response.stream = ResponseBody(cast("httpx2.AsyncByteStream", response.stream), stall, _joiner_for(response))
@@ -47,7 +47,7 @@ def create_client(stall: float, transport: httpx2.AsyncBaseTransport | None = No
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """The roots we trust, loaded once: that takes longer than anything else a client needs."""
+    """The trusted root certificates. Loading them is the slowest part of creating a client, so it happens once."""
     return httpx2.create_ssl_context()
 
 
@@ -71,9 +71,9 @@ async def _correct_status(response: httpx2.Response) -> None:
 class ResponseBody(httpx2.AsyncByteStream):
     """A response body, read ahead by a task.
 
-    Everything that has arrived is handed on in one piece. Deltas wait until the end of the frame, the first ones of
-    an answer and all other events wait for nothing. A second iteration goes on where the first one stopped: OpenAI's
-    SDK drains the body that way, so that the connection can be used again.
+    All bytes that have arrived are yielded as one block. Deltas wait until the end of the frame; the first deltas of an
+    answer and all other events do not wait. A second iteration continues where the first one stopped, because OpenAI's
+    SDK drains the body that way to reuse the connection.
     """
 
     def __init__(self, body: httpx2.AsyncByteStream, stall: float, joiner: DeltaJoiner | None) -> None:
@@ -86,7 +86,7 @@ class ResponseBody(httpx2.AsyncByteStream):
         self._reader: asyncio.Task[None] | None = None
         self._arrived = asyncio.Event()
         self._urgent = asyncio.Event()
-        """something waits that is not a delta, or the body has ended"""
+        """set if an event that is not a delta is buffered, or if the body has ended"""
         self._room = asyncio.Event()
         self._ended = False
         self._error: Exception | None = None
@@ -156,7 +156,7 @@ class ResponseBody(httpx2.AsyncByteStream):
         return block
 
     async def _wait_for_bytes(self) -> None:
-        """Raises ReadTimeout if nothing arrives in time. Time that the caller spends elsewhere does not count."""
+        """Raises ReadTimeout if nothing arrives in time. Time that the caller spends between reads does not count."""
         if not self._arrived.is_set():
             try:
                 async with asyncio.timeout(self._patience):
@@ -168,7 +168,7 @@ class ResponseBody(httpx2.AsyncByteStream):
         self._patience = self._stall
 
     async def _wait_for_frame(self) -> None:
-        """Let deltas gather. Anything else that arrives meanwhile ends the wait, and takes the deltas with it."""
+        """Wait until the end of the frame so that deltas can be joined. Any other event ends the wait."""
         if self._joiner is None or not self._joiner.only_deltas or self._ended:
             return
         loop = asyncio.get_running_loop()

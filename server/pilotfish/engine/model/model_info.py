@@ -1,6 +1,6 @@
-"""What servers say of the models they serve: how much fits into one, and whether it takes images.
+"""Reads the context window and image support of models from the servers that serve them.
 
-Only what a server says is taken. The library's profiles are no source for images: there, yes means that nobody said no.
+The library's profiles are not used for image support, because their default is that images are supported.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import httpx2
 
 from pilotfish.engine.model.providers import LocalServer
 
-THE_ONE = ""  # the name for what a server says of the one model it runs
+THE_ONE = ""  # key for the only model of a server that runs one model
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What was said of a model; None: nobody says."""
+    """What a server reports about a model; None if it does not report it."""
 
     context_window: int | None = None
     images: bool | None = None
 
     def or_else(self, other: ModelInfo) -> ModelInfo:
-        """This, and what it leaves open from the other."""
+        """This info, with unknown fields filled from `other`."""
         window = self.context_window if self.context_window is not None else other.context_window
         return ModelInfo(window, self.images if self.images is not None else other.images)
 
@@ -34,7 +34,7 @@ NOTHING = ModelInfo()
 
 
 def told_in(entry: Mapping[str, Any]) -> ModelInfo:
-    """What an entry of `/v1/models` says: vLLM, llama.cpp and OpenRouter each have fields of their own."""
+    """The info in an entry of `/v1/models`: vLLM, llama.cpp and OpenRouter use different fields."""
     meta, architecture = _inner(entry, "meta"), _inner(entry, "architecture")
     windows = (entry.get("max_model_len"), entry.get("context_length"), meta.get("n_ctx"), meta.get("n_ctx_train"))
     takes = architecture.get("input_modalities")
@@ -47,7 +47,7 @@ def told_in(entry: Mapping[str, Any]) -> ModelInfo:
 async def told_beside(
     client: httpx2.AsyncClient, server: LocalServer, address: str, names: Sequence[str]
 ) -> Mapping[str, ModelInfo]:
-    """What a server of this machine says of these models beside its list; an old one, or another, says nothing."""
+    """The info that a local server gives in its own API, by model name; empty if it has no such API."""
     root = address.rstrip("/").removesuffix("/v1")
     try:
         match server.prefix:
@@ -74,20 +74,20 @@ def _lm_studio(entry: Mapping[str, Any]) -> ModelInfo:
 
 def _llama_cpp(props: Mapping[str, Any]) -> ModelInfo:
     window = _inner(props, "default_generation_settings").get("n_ctx")
-    sees = _inner(props, "modalities").get("vision")
-    return ModelInfo(int(window) if window else None, sees if isinstance(sees, bool) else None)
+    vision = _inner(props, "modalities").get("vision")
+    return ModelInfo(int(window) if window else None, vision if isinstance(vision, bool) else None)
 
 
 async def _ollama(client: httpx2.AsyncClient, root: str, name: str) -> ModelInfo:
-    """Not the window: what is loaded, and not what the model could, is its window there."""
+    """Image support only: the reported window is the model's maximum, and Ollama loads it with a smaller one."""
     try:
-        able = cast("dict[str, Any]", (await client.post(f"{root}/api/show", json={"model": name})).json())
+        shown = cast("dict[str, Any]", (await client.post(f"{root}/api/show", json={"model": name})).json())
     except (httpx2.HTTPError, ValueError):
         return NOTHING
-    abilities = able.get("capabilities")
-    return ModelInfo(images="vision" in abilities if isinstance(abilities, list) else None)
+    capabilities = shown.get("capabilities")
+    return ModelInfo(images="vision" in capabilities if isinstance(capabilities, list) else None)
 
 
-def _inner(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    inner = of.get(name)
+def _inner(outer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    inner = outer.get(name)
     return cast("Mapping[str, Any]", inner) if isinstance(inner, dict) else {}

@@ -1,7 +1,7 @@
 """Sends request bodies of OpenAI's two APIs unchanged.
 
 The SDK rewrites the whole history on every request to rename fields (nine tenths of the CPU of a long conversation),
-although pydantic-ai's messages already have the names of the wire. The resources below post the body through the
+although pydantic-ai's messages already have the field names of the API. The resources below post the body through the
 SDK's public `post`, which is meant for endpoints that the SDK does not know. Authentication, headers, timeouts,
 errors, streams and parsing stay the SDK's.
 """
@@ -20,14 +20,14 @@ from openai.types.responses import Response, ResponseStreamEvent
 
 
 def send_bodies_unchanged(client: AsyncOpenAI) -> None:
-    """Replace the two resources of a client that requests go through.
+    """Replace the two resources of a client that send requests.
 
-    On the client that a provider of pydantic-ai has made, because each of them has its own address, headers and
-    authentication. The resources are cached properties, which can be assigned; the types of the SDK do not say it.
+    The client is the one that a pydantic-ai provider created, because each provider sets its own address, headers and
+    authentication. The resources are cached properties, which can be assigned although the SDK's types forbid it.
     """
-    with contextlib.suppress(AttributeError):  # if that changes, bodies go the slow way
-        setattr(client.chat, "completions", PlainCompletions(client))  # noqa: B010  # see above: the types
-        setattr(client, "responses", PlainResponses(client))  # noqa: B010  # likewise
+    with contextlib.suppress(AttributeError):  # if that changes, the SDK's slower resources are used
+        setattr(client.chat, "completions", PlainCompletions(client))  # noqa: B010  # see the docstring
+        setattr(client, "responses", PlainResponses(client))  # noqa: B010  # see the docstring
 
 
 class PlainCompletions(AsyncCompletions):

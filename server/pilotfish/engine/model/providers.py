@@ -1,4 +1,4 @@
-"""The providers we name: prefix of a model string, label for people, where the key comes from."""
+"""The known providers: prefix in model strings, label, and source of the API key."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KnownProvider:
-    """A provider whose models need a key. `prefix` is how model strings begin, and the name of its secret."""
+    """A provider whose models need a key. `prefix` starts its model strings and names its secret."""
 
     prefix: str
     label: str
     variables: tuple[str, ...]
-    """environment variables that may hold the key, first found wins"""
+    """environment variables that may hold the key, in order of precedence"""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server of this machine that speaks OpenAI Chat."""
+    """A server on this machine with an OpenAI-compatible Chat API."""
 
     prefix: str
     label: str
@@ -27,7 +27,7 @@ class LocalServer:
 
     @property
     def address(self) -> str:
-        """where it is, unless the environment says otherwise"""
+        """the base URL, which the environment variable PREFIX_BASE_URL overrides"""
         return os.environ.get(f"{self.prefix.upper()}_BASE_URL") or self.base_url
 
 
@@ -52,7 +52,7 @@ KNOWN = (
 BY_PREFIX = {known.prefix: known for known in KNOWN}
 OPENAI_PREFIXES = frozenset({"openai", "openai-chat", "openai-responses"})
 SAME_KEY = dict.fromkeys(OPENAI_PREFIXES, "openai")
-"""prefixes that use another one's key"""
+"""prefixes that share the key of another prefix"""
 
 LOCAL = (
     LocalServer("ollama", "Ollama", "http://127.0.0.1:11434/v1"),
@@ -64,20 +64,20 @@ LOCAL_BY_PREFIX = {server.prefix: server for server in LOCAL}
 
 
 def split(model: str) -> tuple[str, str]:
-    """The prefix and the name in a model string; no prefix: the server at `baseUrl` knows the name."""
+    """The prefix and the name in a model string. Without a prefix, the model is one of the server at `baseUrl`."""
     prefix, colon, name = model.partition(":")
     return (prefix, name) if colon else ("", model)
 
 
 def name_of_key(provider: str) -> str:
-    """The name under which a provider's key is kept: of its prefix in a model string, or of its label."""
+    """The name of a provider's secret. `provider` is a prefix or a label."""
     folded = provider.strip().casefold()
     labelled = (known.prefix for known in KNOWN if known.label.casefold() == folded)
     return SAME_KEY.get(folded) or next(labelled, folded)
 
 
 def key_for(prefix: str, secrets: Mapping[str, str]) -> str | None:
-    """The key of a provider: what the client handed over, else the environment. Never from a file."""
+    """The key of a provider, from the client's secrets or else from the environment. It is never read from a file."""
     name = SAME_KEY.get(prefix, prefix)
     known = BY_PREFIX.get(name)
     variables = known.variables if known else ()
@@ -86,5 +86,5 @@ def key_for(prefix: str, secrets: Mapping[str, str]) -> str | None:
 
 
 def can_be_sent(key: str) -> bool:
-    """Whether a key can stand in a header: what cannot was pasted wrongly, and no provider has given it out."""
+    """Whether a key can be sent in an HTTP header. A key that cannot was copied incorrectly."""
     return key.isascii() and key.isprintable()

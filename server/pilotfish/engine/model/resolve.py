@@ -1,7 +1,7 @@
-"""Model strings to models: keys, addresses, settings, and what only one provider needs.
+"""Creates the pydantic-ai model for a model string, with its key, address and settings.
 
-`resolve` imports the one provider that is asked for. Models are built once for a set of settings and kept;
-`aclose` closes their connections. Keys live in memory only: in no log, no repr, no error.
+`resolve` imports only the SDK of the requested provider. Models are cached by their settings, and `aclose` closes their
+connections. Keys are held in memory only and never appear in a log, a repr or an error.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from pydantic_ai import exceptions as library
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, infer_model, known_model_names
+from pydantic_ai.profiles import ModelProfile, merge_profile
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings
 
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
 __all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
 
 DEMO = "demo"
-NO_KEY = "api-key-not-set"  # what servers that need no key are sent: the SDK insists on one
+NO_KEY = "api-key-not-set"  # sent to servers that need no key, because the SDK requires one
+MAX_CACHED_SCHEMAS = 500
 FALLBACK_ON = (library.ModelUnavailableError, library.ModelRateLimitError, library.ModelServerError)
 
 
 class _Kept:
-    """The models and the HTTP client of one event loop."""
+    """The models and HTTP clients of one event loop."""
 
     def __init__(self) -> None:
         self.models: dict[tuple[object, ...], Model[Any]] = {}
@@ -65,10 +67,10 @@ _KEPT: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
 
 
 def resolve(model: str, settings: Settings, secrets: Mapping[str, str]) -> Model[Any]:
-    """The model that a model string means, with the user's settings inside; the fallback model behind it, when set.
+    """The model for a model string, with the user's settings and with the fallback model, if one is set.
 
     Raises TurnError of kind `configuration` or `authentication`, with a remedy. Call it on the event loop that will
-    use the model. The same question gives the same model.
+    use the model. The same arguments give the same object.
     """
     kept = _KEPT.setdefault(asyncio.get_running_loop(), _Kept())
     asked = (model, _fingerprint(_keys_of(model, settings), secrets), *_relevant(settings))
@@ -78,7 +80,7 @@ def resolve(model: str, settings: Settings, secrets: Mapping[str, str]) -> Model
 
 
 def recognise(model: str, settings: Settings) -> None:
-    """Raises TurnError for a string that can name no model, whatever keys there are. Imports the provider: blocking."""
+    """Raises TurnError if a string cannot name a model, independent of keys. Blocking: it imports the provider."""
     if model == DEMO:
         return
     prefix, name = split(model)
@@ -90,29 +92,29 @@ def recognise(model: str, settings: Settings) -> None:
         except ValueError:
             raise _unknown(model) from None
         except ImportError:
-            return  # known, and its package is missing: the turn says which
+            return  # the provider is known but its package is missing; the turn reports which
 
 
 async def aclose() -> None:
-    """Close every connection of this event loop's models. They may be resolved anew afterwards."""
+    """Close every connection of this event loop's models. They can be resolved again afterwards."""
     kept = _KEPT.pop(asyncio.get_running_loop(), None)
     for client in kept.clients.values() if kept else ():
         await client.aclose()
 
 
 def broke_off(response: ModelResponse) -> bool:
-    """Whether a stream ended without an error and without a finish reason: the answer is not complete.
+    """Whether the response is incomplete: its stream ended without an error and without a finish reason.
 
     A Chat stream that is cut off never gets here: `http.py` raises for it.
     """
     if response.provider_name is None:
         return False  # a model in this process
     if (raw := (response.provider_details or {}).get("finish_reason")) and raw not in _NOT_YET:
-        return False  # an end in the provider's own words, known to pydantic-ai or not
+        return False  # the provider's own finish reason, which pydantic-ai may not know
     return response.finish_reason is None and response.state != "interrupted"
 
 
-_NOT_YET = ("in_progress", "queued")  # what Responses calls an answer that is still being made
+_NOT_YET = ("in_progress", "queued")  # statuses of an unfinished answer in the Responses API
 
 
 def _with_fallback(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept) -> Model[Any]:
@@ -147,7 +149,7 @@ def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Ke
 def _inferred(
     model: str, base_url: str | None, settings: Settings, secrets: Mapping[str, str], kept: _Kept
 ) -> Model[Any]:
-    """The library's choice of model class for a model string, with our provider and the user's settings."""
+    """The model class that the library chooses for a model string, with our provider and the user's settings."""
     providers: list[Provider[Any]] = []
 
     def provide(kind: str) -> Provider[Any]:
@@ -155,16 +157,45 @@ def _inferred(
         return providers[-1]
 
     inferred = infer_model(model, provide)
-    # `infer_model` takes no settings, so the class it chose is made once more with them.
+    # `infer_model` takes no settings, so the chosen class is instantiated again with them.
     model_class: Any = type(inferred)
-    return model_class(inferred.model_name, provider=providers[-1], settings=model_settings(inferred.system, settings))
+    return model_class(
+        inferred.model_name,
+        provider=providers[-1],
+        profile=_with_schema_cache,
+        settings=model_settings(inferred.system, settings),
+    )
+
+
+def _with_schema_cache(profile: ModelProfile) -> ModelProfile:
+    """The profile with a JSON schema transformer that keeps its results: the library asks for them in every request.
+
+    A tool's schema is known by its identity, because no tool changes its schema in place.
+    """
+    transformer = profile.get("json_schema_transformer")
+    if transformer is None:
+        return profile
+    results: dict[tuple[int, bool | None], tuple[dict[str, Any], dict[str, Any], bool]] = {}
+
+    class CachingTransformer(transformer):
+        def walk(self) -> dict[str, Any]:
+            key = (id(self.schema), self.strict)
+            if key not in results:
+                if len(results) >= MAX_CACHED_SCHEMAS:
+                    results.clear()
+                # The original is kept as well, so that no other schema gets its id.
+                results[key] = (self.schema, super().walk(), self.is_strict_compatible)
+            _, transformed, self.is_strict_compatible = results[key]
+            return transformed
+
+    return merge_profile(profile, ModelProfile(json_schema_transformer=CachingTransformer))
 
 
 def model_settings(system: str, settings: Settings) -> ModelSettings:
-    """What the user set, for models of this provider. Anthropic caches only what it is told to."""
+    """The user's settings for models of this provider. Anthropic caches prompts only if the request asks for it."""
     out = ModelSettings()
     thinks = settings.thinking not in (None, "off")
-    if settings.temperature is not None and not (thinks and system == "anthropic"):  # which refuses both
+    if settings.temperature is not None and not (thinks and system == "anthropic"):  # Anthropic refuses both together
         out["temperature"] = settings.temperature
     if settings.thinking is not None:
         out["thinking"] = False if settings.thinking == "off" else settings.thinking
@@ -174,9 +205,9 @@ def model_settings(system: str, settings: Settings) -> ModelSettings:
 
 
 def _base_url(prefix: str, settings: Settings) -> str | None:
-    """`baseUrl` is the address of the provider that `model` names, and of OpenAI-compatible ones; of no other.
+    """`baseUrl`, if this provider is the one of the setting `model` or an OpenAI-compatible server.
 
-    So that choosing another provider's model never sends its key to this address.
+    The key of any other provider is never sent to that address.
     """
     own, _ = split(settings.model)
     if prefix in OPENAI_PREFIXES and own not in (*OPENAI_PREFIXES, "", "openai-compatible"):
@@ -199,13 +230,12 @@ def _checked(address: str | None) -> str | None:
 def _compatible(
     prefix: str, name: str, base_url: str | None, key: str | None, settings: Settings, kept: _Kept
 ) -> Model[Any]:
-    """A model of a server that speaks OpenAI Chat: one of this machine, or the one at `baseUrl`."""
+    """A model of a server with an OpenAI-compatible Chat API: a local server, or the server at `baseUrl`."""
     local = LOCAL_BY_PREFIX.get(prefix)
     address = base_url or (local.address if local else None)
     if not name or address is None:
         raise _unknown(f"{prefix}:{name}" if prefix else name)
     from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.profiles import ModelProfile
 
     provider: Provider[Any]
     if prefix == "ollama":
@@ -226,7 +256,9 @@ def _compatible(
     return OpenAIChatModel(
         name,
         provider=provider,
-        profile=ModelProfile(context_window=window) if window is not None else None,
+        profile=lambda profile: _with_schema_cache(
+            merge_profile(profile, ModelProfile(context_window=window) if window is not None else None)
+        ),
         settings=model_settings(provider.name, settings),
     )
 
@@ -234,7 +266,7 @@ def _compatible(
 def _provider(
     kind: str, base_url: str | None, settings: Settings, secrets: Mapping[str, str], kept: _Kept
 ) -> Provider[Any]:
-    """The library's provider, with our key, address and HTTP client where it takes them."""
+    """The library's provider, with those of our key, address and HTTP client that it accepts."""
     try:
         known = infer_provider_class(kind)
     except ValueError:
@@ -263,15 +295,15 @@ def _key(kind: str, secrets: Mapping[str, str]) -> str | None:
     if key is not None and not can_be_sent(key):
         asks = BY_PREFIX.get(SAME_KEY.get(kind, kind))
         raise TurnError(
-            f"The API key for {asks.label if asks else kind} has characters that no key has.",
-            remedy="Copy it again from the provider's page, and set it anew.",
+            f"The API key for {asks.label if asks else kind} has invalid characters.",
+            remedy="Copy the key again from the provider's page, and set it again.",
             kind="authentication",
         )
     return key
 
 
 def _tune(provider: Provider[Any]) -> None:
-    """Retries are the turn's, with its own clock and its own notices; OpenAI's bodies are sent unchanged."""
+    """Disable the SDK's retries, because the turn retries, and send OpenAI bodies unchanged."""
     client: Any = provider.client
     if hasattr(client, "max_retries"):
         client.max_retries = 0
@@ -282,12 +314,12 @@ def _tune(provider: Provider[Any]) -> None:
 
 
 def _is_openai(client: object) -> bool:
-    """Whether this is a client of OpenAI's SDK, which is not imported for any other provider."""
+    """Whether this is a client of OpenAI's SDK, checked without importing the SDK."""
     return any(base.__module__.partition(".")[0] == "openai" for base in type(client).__mro__)
 
 
 def _cannot_import(model: str, prefix: str, error: ImportError) -> TurnError:
-    """A package that is not there, or is there and cannot be used: then its version is what the user can change."""
+    """The error for a package that is missing, or that is installed in a version that cannot be loaded."""
     cause = _first_cause(error)
     package = _distribution_of(cause.name or prefix)
     if package is None:
@@ -305,26 +337,26 @@ def _cannot_import(model: str, prefix: str, error: ImportError) -> TurnError:
 
 
 def _first_cause(error: ImportError) -> ImportError:
-    """pydantic-ai replaces an import error by one that asks to install the package, whatever was wrong."""
+    """The original import error: pydantic-ai wraps it in one that asks to install the package, whatever the cause."""
     while isinstance(error.__cause__, ImportError):
         error = error.__cause__
     return error
 
 
 def _distribution_of(module: str) -> str | None:
-    """The installed package that a module comes from. Several share the name space `google`."""
+    """The installed package that contains a module. Several packages share the namespace `google`."""
     found = importlib.metadata.packages_distributions().get(module.partition(".")[0], [])
     exact = "-".join(module.split(".")[:2])
     return exact if exact in found else next(iter(found), None)
 
 
 def _not_configured(prefix: str, error: library.UserError) -> TurnError:
-    """What a provider of the library misses: it names the environment variable."""
-    wants = error.message.partition("To try Pydantic AI")[0].strip()
+    """The error for a missing setting of a provider. The library's message names the environment variable."""
+    message = error.message.partition("To try Pydantic AI")[0].strip()
     return TurnError(
         f"The provider {prefix} is not configured.",
-        remedy=redact(wants),
-        kind="authentication" if "KEY" in wants or "TOKEN" in wants else "configuration",
+        remedy=redact(message),
+        kind="authentication" if "KEY" in message or "TOKEN" in message else "configuration",
     )
 
 
@@ -343,13 +375,13 @@ def _unknown(model: str) -> TurnError:
     return TurnError(
         f"The model {model} {why}.",
         remedy=f"{hint}A model is written provider:name, such as anthropic:claude-sonnet-5-5, or just its name when"
-        " baseUrl is the address of an OpenAI-compatible server. The model `demo` needs nothing.",
+        " baseUrl is the address of an OpenAI-compatible server. The model `demo` needs no key.",
         kind="configuration",
     )
 
 
 def _keys_of(model: str, settings: Settings) -> Sequence[str]:
-    """Whose keys a model may be asked with, and its fallback."""
+    """The names of the secrets that a model and its fallback may use."""
     models = (model, settings.fallback_model) if settings.fallback_model else (model,)
     prefixes = [split(name)[0] or "openai-compatible" for name in models]
     names = [SAME_KEY.get(prefix, prefix) for prefix in prefixes]
@@ -357,7 +389,7 @@ def _keys_of(model: str, settings: Settings) -> Sequence[str]:
 
 
 def _fingerprint(names: Iterable[str], secrets: Mapping[str, str]) -> str:
-    """Tells one set of keys from another without holding it: the environment's count too."""
+    """A hash of the keys, including those from the environment, to detect changes without storing them."""
     found = [f"{name}={key_for(name, secrets)}" for name in (*names, *sorted(secrets))]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
