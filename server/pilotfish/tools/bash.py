@@ -32,7 +32,7 @@ class Bash(Args):
     command: str = Field(min_length=1)
     timeout: float | None = Field(None, gt=0, le=3600, description="seconds")
     background: bool = Field(False, description="for servers and watchers; then use bash_output")
-    for_real: bool = Field(False, description="after a read-only trial failed: ask the user to run it for real")
+    for_real: bool = Field(False, description="after a read-only run failed: ask the user to allow a real run")
 
 
 async def run(context: Context, args: Bash) -> Result:
@@ -63,14 +63,14 @@ async def _start(context: Context, args: Bash, behind: Sequence[Path]) -> Result
 
 def _ending(finished: Finished) -> list[str]:
     if finished.stopped:
-        ending = f"stopped with everything it started: {finished.stopped}. For a server use background"
+        ending = f"stopped, with every process it started: {finished.stopped}. For a server, set background"
     elif finished.code is not None and finished.code < 0:
         ending = f"ended by signal {-finished.code}"
     else:
         ending = f"exit code {finished.code}"
     notes = [ending, *finished.notes]
     if finished.left is not None:
-        notes.append(f"left processes running, as {finished.left.id}: bash_output polls and stops it")
+        notes.append(f"processes are still running as {finished.left.id}; bash_output reads their output or stops them")
     return notes
 
 
@@ -80,10 +80,12 @@ def _confinement(context: Context, finished: Finished) -> list[str]:
     if context.leave.wall == "read_only":
         if not finished.code or not DENIED.search(finished.output[-LAST_WORDS:]):
             return []
-        return ["it ran read-only and without network, because nobody was asked; with for_real the user is asked"]
+        return [
+            "the command ran read-only and without network because the user was not asked; set for_real to ask the user"
+        ]
     if sandbox.bwrap is None or not finished.code or not WALLS.search(finished.output[-LAST_WORDS:]):
         return []
-    return [f"it ran in a sandbox ({sandbox.words.partition(';')[0]})"]
+    return [f"the command ran in a sandbox ({sandbox.words.partition(';')[0]})"]
 
 
 def _state(context: Context, behind: Sequence[Path]) -> list[str]:
@@ -93,7 +95,7 @@ def _state(context: Context, behind: Sequence[Path]) -> list[str]:
     if workspace.processes.cwd != workspace.processes.home:
         notes.append(f"working directory: {workspace.relative(workspace.processes.cwd)}")
     if behind:
-        notes.append(f"commands do not see unsaved text of {_names(context, behind)}")
+        notes.append(f"commands do not see the unsaved text of {_names(context, behind)}")
     if changed := workspace.changed_since_read():
         notes.append(f"changed since you read them: {_names(context, changed)}")
     return notes
@@ -116,7 +118,7 @@ async def preview(context: Context, args: Bash) -> Preview:
 TOOL = Tool(
     name="bash",
     description=(
-        "Run a bash command. No terminal, no input. The working directory is kept. "
+        "Run a bash command without terminal or input. The working directory persists. "
         "Prefer the other tools for reading, searching and editing files."
     ),
     args=Bash,

@@ -110,7 +110,7 @@ def subject(args: Grep) -> Subject:
 
 TOOL = Tool(
     name="grep",
-    description="Search file contents, unsaved editor text included. mode files lists paths, count counts matches.",
+    description="Search file contents, including unsaved text. mode=files lists paths, mode=count counts matches.",
     args=Grep,
     category=Category.READ_ONLY,
     run=run,

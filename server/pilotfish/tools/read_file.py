@@ -37,7 +37,7 @@ async def run(context: Context, args: ReadFileArgs) -> Result:
         context.workspace.learn(view)
         return Result(text=_words(["the file is empty", *_form(view)]))
     if args.offset > len(lines):
-        raise ToolError(f"{args.path} has {len(lines)} lines; offset {args.offset} is behind its end")
+        raise ToolError(f"{args.path} has {len(lines)} lines; offset {args.offset} is past its end")
     shown, count = _window(lines[args.offset - 1 :], args.offset, args.limit, context.max_output - ROOM_FOR_WORDS)
     last = args.offset + count - 1
     context.workspace.learn(view, range(args.offset, last + 1))
@@ -45,7 +45,7 @@ async def run(context: Context, args: ReadFileArgs) -> Result:
     if count < len(lines):
         said.insert(0, f"lines {args.offset}-{last} of {len(lines)}")
     if last < len(lines):
-        said.append(f"read on with offset={last + 1}")
+        said.append(f"continue with offset={last + 1}")
     return Result(text=shown + (f"\n{_words(said)}" if said else ""))
 
 
@@ -56,7 +56,7 @@ async def _big(context: Context, path: Path, args: ReadFileArgs) -> Result:
     try:
         decode(b"\n".join(window.lines)[:SAMPLE])
     except Binary:
-        raise Binary(f"{args.path} is not text ({window.size:,} bytes); a command can look at it") from None
+        raise Binary(f"{args.path} is not text ({window.size:,} bytes); use a command to inspect it") from None
     lines = [line.decode("utf-8", "replace") for line in window.lines]
     shown, count = _window(lines, args.offset, args.limit, context.max_output - ROOM_FOR_WORDS)
     last = args.offset + count - 1
@@ -64,7 +64,7 @@ async def _big(context: Context, path: Path, args: ReadFileArgs) -> Result:
         f"lines {args.offset}-{last} of a file of {window.size / 1e6:,.0f} MB, too big to be edited with update_file"
     ]
     if window.more or count < len(lines):
-        said.append(f"read on with offset={last + 1}")
+        said.append(f"continue with offset={last + 1}")
     return Result(text=f"{shown}\n{_words(said)}")
 
 
@@ -88,11 +88,11 @@ def _form(view: View) -> list[str]:
     if view.dirty:
         said.append("open in the editor with unsaved changes; this is the unsaved text")
     if view.form.mixed:
-        said.append("mixed line ends; they are kept where you do not edit")
+        said.append("mixed line endings; lines that you do not edit keep theirs")
     elif view.newline != usual.newline:
-        said.append(f"{_NEWLINES[view.newline]} line ends; they are kept")
+        said.append(f"{_NEWLINES[view.newline]} line endings; edits keep them")
     if view.encoding != usual.encoding:
-        said.append(f"encoding {view.encoding}; it is kept")
+        said.append(f"encoding {view.encoding}; edits keep it")
     if view.text and not view.final_newline:
         said.append("no newline at the end")
     if view.trouble:
@@ -121,7 +121,7 @@ def title(args: ReadFileArgs) -> str:
 TOOL = Tool(
     name="read_file",
     description=(
-        "Read a file. Gives numbered lines (number, tab, text); the numbers are not part of the file. "
+        "Read a file as numbered lines (number, tab, text); the numbers are not part of the file. "
         "Shows what the user sees in the editor, unsaved changes included. "
         f"At most {DEFAULT_LINES} lines at once; use offset and limit for more."
     ),

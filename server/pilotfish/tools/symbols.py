@@ -36,7 +36,7 @@ async def run(context: Context, args: Symbols) -> Result:
 
 TOOL = Tool(
     name="symbols",
-    description="Classes, functions and the like, with their lines, from the language server.",
+    description="List classes, functions and other symbols with their lines.",
     args=Symbols,
     category=Category.READ_ONLY,
     run=run,

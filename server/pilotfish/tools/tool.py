@@ -148,7 +148,7 @@ class Context:
         """Where a path leads; refused when it leads elsewhere than it did when it was judged."""
         path = self.workspace.resolve(text).path
         if self.judged and self.judged.get(text, path) != path:
-            raise Refused(f"{text} now leads to another file than the one that was allowed")
+            raise Refused(f"{text} now resolves to a different file than the one that was allowed")
         return path
 
 

@@ -259,7 +259,7 @@ async def fix(room: Room, path: Path, line: int, title: str) -> dict[Path, tuple
         if action.title == title:
             return await _texts(room, action.edit)
     titles = ", ".join(sorted({repr(action.title) for action in actions})) or "none"
-    raise ToolError(f"No such fix in line {line} of {path.name}. Offered there: {titles}; else edit by hand")
+    raise ToolError(f"No such fix in line {line} of {path.name}. Offered there: {titles}. Otherwise use update_file")
 
 
 async def _fixes(room: Room, path: Path, first: int, last: int, seconds: float) -> list[_CodeAction]:
@@ -278,7 +278,7 @@ async def _texts(room: Room, edit: _WorkspaceEdit | None) -> dict[Path, tuple[st
         changes.setdefault(uri, []).extend(edits)
     for change in (edit and edit.document_changes) or ():
         if isinstance(change, _FileOperation):
-            raise ToolError("The language server would move or make files too; do this by hand")
+            raise ToolError("The language server would also create or move files; make the changes yourself")
         changes.setdefault(change.text_document.uri, []).extend(change.edits)
     texts: dict[Path, tuple[str, str]] = {}
     for uri, edits in changes.items():
@@ -292,11 +292,11 @@ async def _ask(
 ) -> _S:
     answer = await room.editor.query(method, params, seconds)
     if answer is None:
-        raise ToolError("No language server answers; use grep and read_file instead")
+        raise ToolError("No language server answered; use grep and read_file instead")
     try:
         return shape.model_validate(answer)
     except ValidationError as error:
-        raise ToolError("The language server gave an answer that cannot be read") from error
+        raise ToolError("The language server sent an invalid answer") from error
 
 
 async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]:
@@ -356,7 +356,7 @@ def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
     at = 0
     for start, end, new in spans:
         if start < at:
-            raise ToolError("The language server's edits overlap; do this by hand")
+            raise ToolError("The language server's edits overlap; make the changes yourself")
         pieces += [text[at:start], new]
         at = end
     return "".join([*pieces, text[at:]])
@@ -365,5 +365,5 @@ def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
 def _path(uri: str) -> Path:
     parts = urlsplit(uri)
     if parts.scheme != "file":
-        raise ToolError(f"{uri} is no file")
+        raise ToolError(f"{uri} is not a file URI")
     return Path(unquote(parts.path))

@@ -199,7 +199,7 @@ class Workspace:
             kept = (await self._take(changes, "undo", dry_run=False)).refused
             if kept:
                 names = ", ".join(self.relative(refusal.path) for refusal in kept)
-                raise ToolError(f"It stopped half-way ({error}), and these files stay changed: {names}") from error
+                raise ToolError(f"The edit failed half-way ({error}). These files remain changed: {names}") from error
             raise ToolError(f"Nothing was changed: {error}") from error
         return tuple(made)
 
@@ -211,13 +211,13 @@ class Workspace:
         def drafted(view: View | None) -> Draft:
             if unseen and view is not None:
                 rest = ", ".join(f"{lines.start}-{lines.stop - 1}" for lines in unseen[:5])
-                raise ToolError(f"of {path} you have not read lines {rest}; read them first, or use update_file")
+                raise ToolError(f"you have not read lines {rest} of {path}; read them first, or use update_file")
             # After a first look the edit is against what was seen then, even if the model had read nothing.
             made = draft(path, intent, base if base is not None or not first else first[0], view)
             if view is not None:
                 first.append(view.text)
             if approved is not None and made.version != approved:
-                raise StaleEdit(f"{path} has moved on since this edit was shown and approved; nothing was written")
+                raise StaleEdit(f"{path} has changed since this edit was shown and approved; nothing was written")
             return made
 
         return drafted
@@ -264,7 +264,7 @@ class Workspace:
         elif not holds(view, step.now) or (view and view.dirty):
             raise StaleEdit(f"{step.path} has been changed since")
         elif step.target.exists():
-            raise ToolError(f"{step.target} exists already; nothing is overwritten")
+            raise ToolError(f"{step.target} already exists; nothing was overwritten")
         in_place = step.path == step.target and step.then is not None
         return change_of_step(step, via=view.source if view and in_place else "disk")
 

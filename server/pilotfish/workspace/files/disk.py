@@ -29,12 +29,12 @@ MAX_SCANNED = 2 << 30  # bytes of a big file passed over to reach a line
 MAX_WINDOW = 1 << 20  # bytes of a big file given at once
 
 _KINDS = (
-    (stat.S_ISDIR, "a directory; list_dir shows what is in it"),
+    (stat.S_ISDIR, "a directory; use list_dir"),
     (stat.S_ISFIFO, "a pipe, not a file"),
     (stat.S_ISSOCK, "a socket, not a file"),
     (stat.S_ISCHR, "a device, not a file"),
     (stat.S_ISBLK, "a device, not a file"),
-    (stat.S_ISLNK, "a link that was put there after its path was checked"),
+    (stat.S_ISLNK, "a link that was created after the path was checked"),
 )
 
 
@@ -95,7 +95,9 @@ def window(path: Path, first: int, count: int) -> Window:
                     break
                 before += ends
                 if file.tell() > MAX_SCANNED:
-                    raise TooBig(f"{path}: line {first} is too far in; use a command such as sed -n {first},+100p")
+                    raise TooBig(
+                        f"{path}: line {first} is too far from the start; use a command such as sed -n {first},+100p"
+                    )
             while len(found) < count and gathered < MAX_WINDOW and (line := file.readline(MAX_WINDOW)):
                 found.append(line.rstrip(b"\r\n"))
                 gathered += len(line)
@@ -139,7 +141,7 @@ def folder_of(path: Path, *, make: bool = False) -> Generator[int | None]:
                 inner = os.open(part, _DIRECTORY, dir_fd=handle)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(part, handle):
-                    raise Refused(f"{path}: {part} became a link while it was used") from error
+                    raise Refused(f"{path}: {part} was replaced by a link") from error
                 raise
             os.close(handle)
             handle = inner

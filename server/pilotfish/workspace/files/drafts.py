@@ -96,7 +96,7 @@ def _create(path: Path, intent: Intent) -> Draft:
         case Restore():
             raise StaleEdit(f"{path} has been deleted since")
         case Edit():
-            raise ToolError(f"{path} does not exist; write_file makes new files")
+            raise ToolError(f"{path} does not exist; use write_file for new files")
 
 
 def _rewrite(path: Path, text: str, base: str | None, view: View) -> Draft:
@@ -131,13 +131,13 @@ def _edit(path: Path, replacements: tuple[Replacement, ...], base: str | None, v
 
 def _restore(path: Path, data: bytes, expected: bytes | None, view: View) -> Draft:
     if expected is None:
-        raise StaleEdit(f"{path} exists again: somebody made it since")
+        raise StaleEdit(f"{path} exists again: somebody created it since")
     if not holds(view, expected):
         raise StaleEdit(f"{path} has been changed since")
     exact = decode_or_none(data)
     if exact is None:
         if view.source == "buffer":
-            raise Refused(f"{path} was not text before, and is open in the editor")
+            raise Refused(f"{path} was a binary file before and is open in the editor; close it there first")
         return Draft(path=path, before=view.text, after="", hunks=(), exact="", data=data, view=view)
     text = unify(exact)
     if view.source == "disk":
@@ -164,7 +164,7 @@ def decode_or_none(data: bytes) -> str | None:
 
 def _drafted(path: Path, view: View, hunks: tuple[Hunk, ...], notes: tuple[str, ...]) -> Draft:
     if view.uneven:
-        notes = (*notes, "its line ends are not all alike; the editor makes them so when it saves")
+        notes = (*notes, "the file has mixed line endings; the editor makes them uniform when it saves")
     own = in_form(hunks, view.exact, view.form)
     exact = replace(view.exact, own)
     data = encode(exact, view.form)
@@ -190,14 +190,14 @@ def _try(text: str, replacements: tuple[Replacement, ...]) -> Matched | ToolErro
 def _others(base: str, current: str) -> tuple[str, ...]:
     if base == current:
         return ()
-    return (f"the file had been changed since you read it; that was kept:\n{_shown_diff(base, current)}",)
+    return (f"others changed the file after you read it; their changes were kept:\n{_shown_diff(base, current)}",)
 
 
 def _stale(path: Path, base: str, conflict: Conflict) -> StaleEdit:
     touched = replace(base, conflict.theirs)
     return StaleEdit(
         f"{path} was changed since you read it, in the lines you want to edit. Nothing was written. "
-        f"What changed:\n{_shown_diff(base, touched)}\nRead it again, then edit what is there now."
+        f"What changed:\n{_shown_diff(base, touched)}\nRead it again before you edit it."
     )
 
 

@@ -93,8 +93,8 @@ def encode(exact: str, form: Form) -> bytes:
         sign = exact[error.start]
         where = exact.count("\n", 0, error.start) + 1
         raise Refused(
-            f"line {where} would hold U+{ord(sign):04X}, which the file's encoding ({form.encoding}) cannot write; "
-            "use other characters"
+            f"line {where} would contain U+{ord(sign):04X}, which the file's encoding ({form.encoding}) cannot "
+            "represent; use other characters"
         ) from error
 
 

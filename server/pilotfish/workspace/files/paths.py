@@ -41,7 +41,7 @@ def resolve(text: str, roots: Sequence[Path], home: Path) -> ResolvedPath:
     try:
         real = os.path.realpath(meant)
     except (OSError, ValueError) as error:
-        raise Refused(f"{text[:200]} leads nowhere: {error}") from error
+        raise Refused(f"{text[:200]} cannot be resolved: {error}") from error
     _check_system(text, real)
     root = next((root for root in roots if _within(real, root)), None)
     # A link named .env and a link to .env are both what they look like.
@@ -54,7 +54,7 @@ def resolve(text: str, roots: Sequence[Path], home: Path) -> ResolvedPath:
 
 def _check_system(text: str, path: str) -> None:
     if os.name == "posix" and any(path == system or path.startswith(f"{system}/") for system in _SYSTEM):
-        raise Refused(f"{text} belongs to the running system, not to any project")
+        raise Refused(f"{text} is part of the running system, not of a project")
 
 
 def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
@@ -62,7 +62,7 @@ def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
     if not text.strip():
         raise Refused("the path is empty")
     if "\0" in text:
-        raise Refused("a path cannot hold a zero byte")
+        raise Refused("a path cannot contain a NUL byte")
     if text.startswith("file:"):
         text = unquote(urlsplit(text).path)
     if text == "~" or text.startswith("~/"):
@@ -87,7 +87,7 @@ def _in_roots(path: Path, roots: Sequence[Path]) -> Path:
     found += [candidate for candidate in named if os.path.lexists(candidate) and candidate not in found]
     if len(found) > 1:
         choices = ", ".join(str(candidate) for candidate in found)
-        raise Refused(f"{path} is in several folders; say which: {choices}")
+        raise Refused(f"{path} exists in several folders; name one of them: {choices}")
     if found:
         return found[0]
     if len(named) == 1 and rest:

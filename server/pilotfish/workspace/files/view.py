@@ -183,7 +183,7 @@ class Views:
         form = form_of(buffer.text, on_disk.encoding, on_disk.bom)
         trouble: str | None = None
         if loaded is not None and loaded.text is None:
-            trouble = f"{path} is not text on disk"
+            trouble = f"{path} is a binary file on disk"
         elif BROKEN in buffer.text and (loaded is None or BROKEN not in (loaded.text or "")):
             trouble = _broken(path, form)
         elif len({self._text(other) for other in buffers}) > 1:
@@ -268,14 +268,14 @@ def _same_file(one: Path, other: Path, known: os.stat_result | None) -> bool:
 
 def _broken(path: Path, form: Form) -> str:
     return (
-        f"the editor shows {path} with characters it could not read, and saving would destroy them; "
+        f"the editor could not decode {path}, and saving it would destroy characters; "
         f"the user can reopen it with encoding {form.encoding}, or close it"
     )
 
 
 def _binary(path: Path, data: bytes) -> str:
     kind = next((words for magic, words in _MAGIC_WORDS if data.startswith(magic)), "binary data")
-    return f"{path} is not text ({kind}, {len(data):,} bytes); a command can look at it"
+    return f"{path} is not text ({kind}, {len(data):,} bytes); use a command to inspect it"
 
 
 _MAGIC_WORDS = (

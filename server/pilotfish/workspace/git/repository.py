@@ -98,7 +98,7 @@ def programs_in(directory: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
         return tuple(dict.fromkeys(_programs(place, environ, inner=False)))[:MAX_NAMED]
     except subprocess.TimeoutExpired:
-        return ("a repository that git does not read in time",)
+        return ("a repository that git could not read in time",)
 
 
 def may_be_repository(directory: Path) -> bool:
@@ -160,7 +160,7 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
     bare, common = [*facts.split("\n"), "", ""][:2]
     mark = " (submodule)" if inner else ""
     if bare == "true":
-        yield "a repository without work tree"
+        yield "a bare repository"
     settings = own_settings(place, environ)
     if settings is None:
         yield f"settings that cannot be read{mark}"
@@ -176,7 +176,7 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
         return
     modules = list(_submodules(Path(top.rstrip("\n")), environ))
     if len(modules) > MAX_MODULES or (modules and depth > 3):
-        yield "more submodules than can be looked at"
+        yield "too many submodules to check"
         return
     for module in modules:
         yield from _programs(module, environ, inner=True, depth=depth + 1)

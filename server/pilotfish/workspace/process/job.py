@@ -84,7 +84,7 @@ class Job:
         if self.code is None:
             return f"running for {time.monotonic() - self.started:.0f} s"
         if not self.over:
-            return f"exit code {self.code}; what it started is still running"
+            return f"exit code {self.code}; processes it started are still running"
         return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
     async def watched(self, seconds: float, until: str | None = None) -> None:

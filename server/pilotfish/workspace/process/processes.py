@@ -226,7 +226,7 @@ class Processes:
         if bash is None:
             raise ToolError("bash is not installed on this machine")
         if "\0" in command:
-            raise ToolError("The command holds a NUL character")
+            raise ToolError("The command contains a NUL character")
         if len(command.encode(errors="surrogateescape")) > MAX_COMMAND_BYTES:
             raise ToolError("The command is too long; write it to a file with write_file and run that")
         notes = self._mend_cwd()
@@ -325,15 +325,15 @@ class Processes:
             return ()
         gone, self.cwd = self.cwd, self.home
         if not self.cwd.is_dir():
-            raise ToolError(f"The working directory {gone} does not exist any more, nor does {self.cwd}")
-        return (f"the working directory {gone} does not exist any more; ran in {self.cwd}",)
+            raise ToolError(f"The working directory {gone} no longer exists, and neither does {self.cwd}")
+        return (f"the working directory {gone} no longer exists; the command ran in {self.cwd}",)
 
     def _follow(self, job: Job) -> tuple[str, ...]:
         """Go where the command went, inside the workspace."""
         place, jobs = job.last_words()
         notes: list[str] = []
         if jobs and job.confined:
-            notes.append(f"the sandbox ended {jobs} processes with the command; a server needs background")
+            notes.append(f"the sandbox ended {jobs} processes when the command ended; for a server, set background")
         if place is None or place == self.cwd:
             return tuple(notes)
         if self.roots and not any(place.is_relative_to(root) for root in map(Path.resolve, self.roots)):

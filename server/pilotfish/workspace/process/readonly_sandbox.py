@@ -142,7 +142,7 @@ class ReadOnlySandbox:
             case "sandbox-exec":
                 return Confined([self.program, "-p", profile(scene, self.home), *argv])
             case "none":
-                raise ToolError("There is no read-only sandbox any more; call the command again")
+                raise ToolError("There is no read-only sandbox on this machine; run the command again")
 
     def _bubblewrap(self, argv: Sequence[str], scene: Scene) -> Confined:
         empty = scene.scratch / "empty"
@@ -210,12 +210,12 @@ def _candidates() -> Iterator[tuple[Kind, str] | str]:
         yield ("sandbox-exec", program) if program else "sandbox-exec is not installed"
         return
     if sys.platform != "linux":
-        yield f"{platform.system()} has none that is known"
+        yield f"no read-only sandbox is known for {platform.system()}"
         return
     program = shutil.which("bwrap")
     yield ("bubblewrap", program) if program else "bubblewrap is not installed"
     if not seccomp.supported():
-        yield f"no filter for {platform.machine()}"
+        yield f"there is no seccomp filter for {platform.machine()}"
     elif landlock.version() < 1:
         yield "the kernel has no Landlock"
     else:
@@ -250,7 +250,7 @@ def trial(sandbox: ReadOnlySandbox) -> str | None:
                 env={"PATH": os.defpath}, text=True, errors="replace", stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            return f"it does not start: {type(error).__name__}"
+            return f"the test command does not start: {type(error).__name__}"
         finally:
             confined.close()
         if done.stdout == "it holds\n":
@@ -278,8 +278,8 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
         looked += len(entries)
         if looked > MAX_ENTRIES:
             raise ToolError(
-                "The workspace has too many files to hide its secrets from a command that nobody was asked about. "
-                "Call it with for_real: the user is asked"
+                "The workspace has too many files to hide its secrets in the read-only sandbox. "
+                "Set for_real to ask the user"
             )
         for entry in entries:
             if entry.is_symlink() or entry.name in PUBLISHED:
@@ -293,9 +293,7 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
                 others.append((entry.inode(), entry.path))
     found.update((Path(path), None) for inode, path in others if inode in inodes)
     if len(found) > MAX_HIDDEN:
-        raise ToolError(
-            "The workspace has too many secret files to hide them. Call it with for_real: the user is asked"
-        )
+        raise ToolError("The workspace has too many secret files to hide. Set for_real to ask the user")
     return tuple(found)
 
 

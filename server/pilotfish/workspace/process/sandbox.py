@@ -105,7 +105,7 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-NO_READ_ONLY = no_read_only_sandbox("none was looked for")
+NO_READ_ONLY = no_read_only_sandbox("it was not looked for")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

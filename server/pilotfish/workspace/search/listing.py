@@ -35,7 +35,7 @@ def list_folder(folder: Path, rules: IgnoreRules, *, depth: int, limit: int) -> 
     except FileNotFoundError:
         raise ToolError(f"{folder} does not exist") from None
     except NotADirectoryError:
-        raise ToolError(f"{folder} is a file; read_file shows it") from None
+        raise ToolError(f"{folder} is a file; use read_file") from None
     except PermissionError:
         raise ToolError(f"{folder}: permission denied") from None
     except OSError as error:

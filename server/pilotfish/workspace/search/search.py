@@ -294,4 +294,4 @@ def _explain(errors: str, found: SearchResult) -> None:
             found.unreadable.append(line.removeprefix("rg: ").removeprefix("./"))
     if not found.unreadable and errors.strip():
         message = errors.strip().removeprefix("rg: ")
-        raise ToolError(f"The search was refused: {message[:1500]}\nFor text with special characters use literal.")
+        raise ToolError(f"ripgrep rejected the search: {message[:1500]}\nFor special characters, set literal.")
