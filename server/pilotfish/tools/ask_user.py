@@ -1,4 +1,4 @@
-"""ask_user: a question only the person can answer."""
+"""ask_user: asks the user a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bash_output: look at a background command, wait for it, or stop it."""
+"""bash_output: reads the output of a background command, waits for it, or stops it."""
 
 from __future__ import annotations
 

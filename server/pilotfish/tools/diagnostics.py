@@ -1,4 +1,4 @@
-"""diagnostics: what the editor's language servers find wrong."""
+"""diagnostics: lists the errors and warnings of the editor's language servers."""
 
 from __future__ import annotations
 

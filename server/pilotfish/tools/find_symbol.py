@@ -1,4 +1,4 @@
-"""find_symbol: where a name is defined, and who uses it, as the language server knows it."""
+"""find_symbol: finds the definition or the uses of a symbol through the language server."""
 
 from __future__ import annotations
 

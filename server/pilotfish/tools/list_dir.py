@@ -1,4 +1,4 @@
-"""list_dir: what is in a folder."""
+"""list_dir: lists the entries of a folder."""
 
 from __future__ import annotations
 

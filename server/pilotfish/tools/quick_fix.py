@@ -1,4 +1,4 @@
-"""quick_fix: a fix that the editor offers for a problem of a file, made in that file."""
+"""quick_fix: applies a fix that the editor offers for a problem, in one file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _intent(context: Context, args: QuickFix, path: Path) -> Edit:
     texts = await fix(context.workspace, path, args.line, args.title)
     changed = {file: both for file, both in texts.items() if both[0] != both[1]}
     if set(changed) - {path}:
-        # Policy has judged this file and no other.
+        # Policy checked only this file.
         raise Refused("the fix also changes other files; make these edits with update_file")
     if not changed:
         raise ToolError("The fix changes nothing; use update_file")

@@ -1,4 +1,4 @@
-"""rename_symbol: a name changed everywhere, as the language server knows it; in every file or in none."""
+"""rename_symbol: renames a symbol through the language server, in all files or in none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""research_codebase: a question for a read-only subagent."""
+"""research_codebase: gives a question to a read-only subagent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""symbols: the outline of a file, or names in the workspace."""
+"""symbols: lists the outline of a file, or finds symbols of the workspace by name."""
 
 from __future__ import annotations
 

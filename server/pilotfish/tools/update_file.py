@@ -1,4 +1,4 @@
-"""Change parts of a file: quoted text replaced by other text, all edits or none."""
+"""update_file: replaces quoted text in a file; applies all edits or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write a whole file: a new one, or one that was read before."""
+"""write_file: writes a whole file: a new one, or one that was read before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def run(context: Context, args: WriteFileArgs) -> Result:
     path = context.path(args.path)
     edited = await context.workspace.apply(path, Rewrite(args.content), context.approved)
     return Result(
-        text=_told(context.workspace.relative(path), edited),
+        text=_summary(context.workspace.relative(path), edited),
         diff=edited.diff or None,
         changes=(edited.change,) if edited.change else (),
     )
@@ -31,7 +31,7 @@ async def preview(context: Context, args: WriteFileArgs) -> Preview:
     return Preview(kind="diff", files=(file,))
 
 
-def _told(name: str, edited: Edited) -> str:
+def _summary(name: str, edited: Edited) -> str:
     match edited.change:
         case None:
             head = f"{name} already has this content; nothing was written."

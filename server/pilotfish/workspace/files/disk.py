@@ -71,7 +71,7 @@ class Moved(Exception):
 
 def read(path: Path, limit: int = MAX_TEXT_BYTES) -> Disk | None:
     """The file, or None when there is none. Never waits on a pipe or device; never more than `limit` bytes."""
-    with told(path):
+    with os_errors(path):
         try:
             with folder_of(path.parent) as folder:
                 return _read(path, folder, limit)
@@ -81,7 +81,7 @@ def read(path: Path, limit: int = MAX_TEXT_BYTES) -> Disk | None:
 
 def window(path: Path, first: int, count: int) -> Window:
     """Lines from the `first` (counting from 1), read on the way through the file; not the file."""
-    with told(path), folder_of(path.parent) as folder:
+    with os_errors(path), folder_of(path.parent) as folder:
         name, at = name_in(path, folder)
         _regular(path, os.stat(name, dir_fd=at, follow_symlinks=False))
         with open(os.open(name, _READ, dir_fd=at), "rb") as file:  # noqa: PTH123 -- an open descriptor has no path
@@ -173,7 +173,7 @@ def name_in(path: Path, folder: int | None) -> tuple[str, int | None]:
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Generator[None]:
+def os_errors(path: Path) -> Generator[None]:
     """System errors as words the model can act on. FileNotFoundError passes for the caller to judge."""
     try:
         yield

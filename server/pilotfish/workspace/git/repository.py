@@ -113,12 +113,12 @@ def own_settings(directory: Path, environ: Mapping[str, str]) -> list[Setting] |
     if not may_be_repository(Path(os.path.realpath(directory))):
         return []
     try:
-        told = _git(directory, environ, "config", "--list", "--show-scope", "-z")
+        output = _git(directory, environ, "config", "--list", "--show-scope", "-z")
     except subprocess.TimeoutExpired:
-        told = None
-    if told is None:
+        output = None
+    if output is None:
         return None
-    fields = told.split("\0")
+    fields = output.split("\0")
     scoped = zip(fields[::2], fields[1::2], strict=False)
     pairs = [entry.partition("\n") for scope, entry in scoped if scope in ("local", "worktree")]
     return [Setting(key, value) for key, _, value in pairs]
@@ -132,8 +132,8 @@ def untracked(files: Sequence[Path], roots: Sequence[Path], environ: Mapping[str
         inside = [file for file in files if file.is_relative_to(root)]
         if inside and may_be_repository(root):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                told = _git(root, environ, "--literal-pathspecs", "ls-files", "-z", "--", *map(str, inside)) or ""
-                kept -= {root / name for name in told.split("\0") if name}
+                output = _git(root, environ, "--literal-pathspecs", "ls-files", "-z", "--", *map(str, inside)) or ""
+                kept -= {root / name for name in output.split("\0") if name}
     return tuple(file for file in files if file in kept)
 
 
