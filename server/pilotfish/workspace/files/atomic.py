@@ -1,4 +1,4 @@
-"""Files on disk changed whole or not at all, and only if they are still what they were.
+"""Changes files on disk atomically, and only if they have not changed since they were read.
 
 New bytes are written beside the file, synced, and renamed over it; a new file is linked into place, so that it never
 replaces one that came meanwhile. Where the system cannot do that, the file itself is written, and put back if that
@@ -23,7 +23,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Staged:
-    """New bytes of a file, on disk beside it, safe from a crash; not yet the file. Commit or discard, once."""
+    """New content of a file, synced to a temporary file beside it. Call `commit` or `discard` once."""
 
     def __init__(self, path: Path, data: bytes, like: Disk | None) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Staged:
         self._temporary = name
 
     def commit(self) -> None:
-        """Make it the file, if the file is still what it was (`Moved` otherwise)."""
+        """Replace the file. Raises `Moved` if the file changed since it was read."""
         with os_errors(self.path), folder_of(self.path.parent) as folder:
             try:
                 if self._like is None:
@@ -126,7 +126,7 @@ class Staged:
 
 
 def remove(path: Path, expected: Disk) -> None:
-    """Delete the file, if it is still what it was (`Moved` otherwise)."""
+    """Delete the file. Raises `Moved` if it changed since it was read."""
     with os_errors(path), folder_of(path.parent) as folder:
         check_same(path, folder, expected)
         target, at = name_in(path, folder)
@@ -135,7 +135,7 @@ def remove(path: Path, expected: Disk) -> None:
 
 
 def rename(old: Path, new: Path, expected: Disk) -> None:
-    """Move a file, never onto another (`FileExistsError`); `Moved` when it is not what it was."""
+    """Move a file. Raises `FileExistsError` instead of overwriting, and `Moved` if the file changed."""
     with os_errors(old), folder_of(old.parent) as source, folder_of(new.parent, make=True) as destination:
         check_same(old, source, expected)
         (name, at), (target, to) = name_in(old, source), name_in(new, destination)
@@ -176,7 +176,7 @@ def _overwrite(target: str, at: int | None, data: bytes, before: bytes) -> None:
 
 
 def _copy_attributes(handle: int, path: Path, like: Disk) -> None:
-    """Owner, rights and attributes of the file that is replaced; an owner we may not give stays ours."""
+    """Copy owner, mode and extended attributes of the replaced file; an owner that cannot be set is ignored."""
     if hasattr(os, "fchown") and like.owner != (os.fstat(handle).st_uid, os.fstat(handle).st_gid):
         with contextlib.suppress(OSError):
             os.fchown(handle, *like.owner)

@@ -1,4 +1,4 @@
-"""Files on disk, read without surprises.
+"""Reads files on disk safely.
 
 Every path that comes here is resolved: none of its parts was a symbolic link when it was judged. The way to a file
 is walked again part by part without following links, so that a link put there since is refused, not followed.
@@ -40,7 +40,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A file's bytes at one moment, and what tells that moment from another."""
+    """The content of a file at one moment, and an identity that changes with it."""
 
     data: bytes
     identity: str
@@ -66,7 +66,7 @@ class TooBig(Refused):
 
 
 class Moved(Exception):
-    """The file is not as it was when it was looked at."""
+    """The file changed since it was read."""
 
 
 def read(path: Path, limit: int = MAX_TEXT_BYTES) -> Disk | None:
@@ -105,7 +105,7 @@ def window(path: Path, first: int, count: int) -> Window:
 
 
 def identity(path: Path) -> str | None:
-    """What `read` would call this moment, without reading. None: no file there."""
+    """The current `Disk.identity`, without reading the file. None if there is no file."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -174,7 +174,7 @@ def name_in(path: Path, folder: int | None) -> tuple[str, int | None]:
 
 @contextlib.contextmanager
 def os_errors(path: Path) -> Generator[None]:
-    """System errors as words the model can act on. FileNotFoundError passes for the caller to judge."""
+    """Turns OSError into ToolError with a message for the model. FileNotFoundError and FileExistsError pass."""
     try:
         yield
     except (FileNotFoundError, FileExistsError):

@@ -1,5 +1,4 @@
-"""What an edit would do, computed before it is done. A preview and the edit itself come from here: what was approved
-is what runs.
+"""Computes the effect of an edit before it is applied. The preview and the edit both use it.
 
 Pure. An intent is made against the text the model read (`base`) and drafted against the file as it is now.
 """
@@ -22,21 +21,21 @@ SHOWN_DIFF_LINES = 60  # of what others changed
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """The whole file shall be this text."""
+    """Replace the whole file with this text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """These replacements, all or none."""
+    """Apply these replacements, all or none."""
 
     replacements: tuple[Replacement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """The file shall be these bytes again; it is refused unless it is now what it is expected to be."""
+    """Restore these bytes; refused unless the file has the expected content now."""
 
     data: bytes
     expected: bytes | None
@@ -51,7 +50,7 @@ class Draft:
 
     path: Path
     before: str | None
-    """unified text; None: there is no file"""
+    """unified text; None if there is no file"""
     after: str
     hunks: tuple[Hunk, ...] = field(repr=False)
     """of `view.exact`"""

@@ -1,4 +1,4 @@
-"""One view of buffer and disk.
+"""Combines the open document and the file on disk into one view.
 
 An open document wins over the disk when it holds something the disk does not. A document that nobody typed in and that
 lags behind the disk (a command has just written the file, the editor has not reloaded yet) does not: the disk is then
@@ -223,7 +223,7 @@ class LoadedFile:
     disk: Disk
     exact: str
     text: str | None
-    """unified; None: the file is not text"""
+    """unified; None if the file is not text"""
     form: Form
 
     def view(self) -> View:
@@ -242,7 +242,7 @@ class LoadedFile:
 
 
 def load(path: Path, limit: int = MAX_TEXT_BYTES) -> LoadedFile | None:
-    """The file on disk, or None when there is none. Takes a while for a long one: not for the event loop."""
+    """The file on disk, or None when there is none. Slow for a long file: do not call it on the event loop."""
     disk = disks.read(path, limit)
     if disk is None:
         return None

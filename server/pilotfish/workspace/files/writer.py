@@ -1,7 +1,7 @@
-"""Makes a draft true: through the editor when the document is open, else on disk, whole or not at all.
+"""Applies a draft: through the editor if the document is open, otherwise on disk; completely or not at all.
 
-Nothing is written over what moved on: an edit meets exactly the version it was drafted against, or it is drafted again
-over what is there now. Edits of one file never overlap, over all sessions of the process.
+Concurrent changes are never overwritten: an edit applies to exactly the version it was drafted against, or it is
+drafted again against the current text. Edits of one file never overlap, over all sessions of the process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOCKS: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A draft that was made true."""
+    """A draft that was applied."""
 
     draft: Draft
     after: str
@@ -81,7 +81,7 @@ class FileWriter:
         self._unsaved: dict[Path, _Unsaved] = {}
 
     async def write(self, path: Path, drafted: Callable[[View | None], Draft]) -> Written:
-        """Draft and make it true, again when the file moves on meanwhile. Call it under the file's lock."""
+        """Draft and apply; repeated if the file changes meanwhile. Call it under the file's lock."""
         await self.hold(path)
         refused: Draft | None = None
         refusals: list[int] = []
@@ -117,7 +117,7 @@ class FileWriter:
             await self._editor.hold([path])
 
     async def save_own_edits(self) -> tuple[Path, ...]:
-        """Save what only the agent made dirty. Gives the files whose text in the editor is still not on disk."""
+        """Save documents that only the agent changed. Returns the files that are still unsaved."""
         behind: list[Path] = []
         for path, unsaved in sorted(self._unsaved.items()):
             async with lock(path):
@@ -206,7 +206,7 @@ class FileWriter:
         return view is None or not view.dirty
 
     async def _on_disk(self, draft: Draft) -> bool:
-        """Write the file itself. False: it moved on, or was opened; look again."""
+        """Write the file on disk. False if it changed or was opened; the caller must look again."""
         path, view = draft.path, draft.view
         if view is not None and view.dirty:
             raise Refused(f"{path} has unsaved changes in an editor that accepts no edits; the user must save it first")

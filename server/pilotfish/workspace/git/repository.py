@@ -1,4 +1,4 @@
-"""What a repository's own settings would make git run, as git itself reads them.
+"""Finds and overrides settings of a repository that make git run programs.
 
 `git diff` runs `diff.external` and text converters, `git status` runs clean filters. They cannot be unset from outside,
 only set to something tame; and only what a repository really sets is touched, so that git works as ever elsewhere.
@@ -109,7 +109,7 @@ def may_be_repository(directory: Path) -> bool:
 
 
 def own_settings(directory: Path, environ: Mapping[str, str]) -> list[Setting] | None:
-    """What a repository itself sets, files it includes counted in. None: git could not say."""
+    """What a repository itself sets, files it includes counted in. None if git failed."""
     if not may_be_repository(Path(os.path.realpath(directory))):
         return []
     try:

@@ -1,4 +1,4 @@
-"""One command while it lives: its processes, its output so far, and how it is ended."""
+"""A running command: its processes, its output so far, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pilotfish.workspace.process.process_tree import ProcessTree
 LIVE_INTERVAL = 0.05
 """seconds between two pieces of live output"""
 LIVE_BYTES = 200_000
-"""live output told whole; beyond it only how much has come"""
+"""bytes of live output that are reported; after that only the amount is"""
 LIVE_SIZE_INTERVAL = 2.0
 KILL_WAIT = 2.0
 """seconds for the kernel to end what was sent KILL"""
@@ -189,7 +189,7 @@ class Job:
 
 
 class LiveOutput:
-    """Tells output as it comes, in pieces: whole up to a size, then only how much there is."""
+    """Reports live output in pieces: all of it up to a size, then only the amount."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell

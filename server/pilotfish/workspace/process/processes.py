@@ -1,6 +1,6 @@
-"""Commands: each in its own session, bounded in time and output, and gone when it should be gone.
+"""Runs commands, each in its own session, with limits on time and output.
 
-A command has no terminal and no input. Its output is spooled to disk and told as it comes. Whatever ends it (its
+A command has no terminal and no input. Its output is spooled to disk and reported as it arrives. Whatever ends it (its
 own end, a timeout, a cancelled task, `kill_all`), nothing it started is left running unknown: what it leaves behind
 becomes a background job that can be polled and stopped, or is killed.
 """
@@ -55,11 +55,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """What a command may do. `read_only`: nobody was asked, and nothing changes. `workspace`: it was approved."""
+    """What a command may do. `read_only`: it was not approved and may change nothing. `workspace`: it was approved."""
 
     wall: Literal["read_only", "workspace"]
     paths: tuple[Path, ...] = ()
-    """hidden or protected files that a person allowed it to touch"""
+    """hidden or protected files that the user allowed it to use"""
 
 
 READ_ONLY_LEAVE = Leave(wall="read_only")
@@ -201,7 +201,7 @@ class Processes:
             job.kill_at_once()
 
     def take_killed(self) -> tuple[KilledProcess, ...]:
-        """What was killed since this was last asked: a cancelled turn's receipt."""
+        """The processes killed since the last call of this method."""
         taken, self._killed = tuple(self._killed), []
         return taken
 
@@ -311,7 +311,7 @@ class Processes:
         )
 
     async def _wait_spawned(self) -> None:
-        """Commands that are being started are known."""
+        """Waits until the commands that are being started are registered."""
         if self._spawning:
             await asyncio.wait(self._spawning)
 

@@ -1,8 +1,8 @@
-"""The read-only sandbox: where a command runs that nobody was asked about.
+"""The read-only sandbox, for commands that run without approval.
 
 Promises, for every kind of it: no file changes, no network and no socket is opened, the home and other users' homes
 are empty but for compilers, the workspace's secret files are empty or unreadable, no privilege is gained. So a mistake
-in the reading of a command costs nothing. Which kind works on this machine is found by trying it (`find`).
+in the analysis of a command does no harm. Which kind works on this machine is found by trying it (`find`).
 
 Kinds: bubblewrap (Linux; own pid namespace, mounts and seccomp), Landlock with seccomp (Linux 5.13 and later, without
 bubblewrap; processes outside are visible but cannot be signalled or read), sandbox-exec (macOS). None: no command runs
@@ -232,7 +232,7 @@ if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 'the network can be 
 
 
 def trial(sandbox: ReadOnlySandbox) -> str | None:
-    """Run a command inside that tries to do what it must not. None: it could do nothing; else what is wrong."""
+    """Run a command inside that tries to do what it must not. None if all attempts failed; otherwise the problem."""
     bash = shutil.which("bash")
     if bash is None:
         return "bash is not installed"
@@ -263,8 +263,8 @@ def trial(sandbox: ReadOnlySandbox) -> str | None:
 
 
 def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
-    """The files and folders below the roots that tell a secret, hard links to them too. Raises ToolError where there
-    are too many files to say."""
+    """The secret files and folders below the roots, including hard links to secret files. Raises ToolError if there
+    are too many files to check."""
     looked = 0
     found: dict[Path, None] = {}
     inodes: dict[int, None] = dict.fromkeys(stat.st_ino for stat in secrets_at_home(home))

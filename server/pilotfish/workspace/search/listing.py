@@ -1,4 +1,4 @@
-"""What is in a folder: names, folders first, ignored ones named but not entered."""
+"""Lists a folder, subfolders first; ignored folders are listed but not entered."""
 
 from __future__ import annotations
 

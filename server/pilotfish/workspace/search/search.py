@@ -1,4 +1,4 @@
-"""Searching texts: ripgrep over the disk, and over unsaved buffers in place of their files.
+"""Searches texts with ripgrep: files on disk, and unsaved buffers in place of their files.
 
 Promises: what is found is what the user sees; ignored, secret, binary and huge files are left out (a file named by
 its own path is always searched); results come as they are found and are bounded; a search that is given up leaves no
@@ -76,7 +76,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSearch:
-    """One search. `unsaved` are texts that stand for their files; `tell` hears of hits as they come."""
+    """One search. `unsaved` are texts that stand for their files; `tell` is called with hits as they arrive."""
 
     query: Query
     roots: Sequence[Path]

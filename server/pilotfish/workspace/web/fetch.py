@@ -1,4 +1,4 @@
-"""Fetching a page, and nothing else: no request leaves for this machine or its private network.
+"""Fetches web pages, never from this machine or its private network unless allowed.
 
 Every address a name resolves to is checked, and the one that was checked is the one connected to. A redirect is a new
 request and is checked as one; it is followed only on the same site, since what was allowed was that site. Size and time
