@@ -54,7 +54,7 @@ async def test_a_timeout_says_what_to_do(tmp_path: Path) -> None:
         result = await made.run(TOOL, command="echo up; sleep 60", timeout=0.3)
         assert result.failed
         assert result.text == (
-            "up\n[stopped with everything it started: it ran longer than 0.3 s. For a server use background]"
+            "up\n[stopped, with every process it started: it ran longer than 0.3 s. For a server, set background]"
         )
 
 
@@ -77,7 +77,9 @@ async def test_files_the_model_knows_are_named_when_a_command_changed_them(tmp_p
 async def test_a_command_that_leaves_a_server_behind_does_not_hang(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         text = await made.text(TOOL, command="sleep 60 & echo started")
-        assert text == ("started\n[exit code 0]\n[left processes running, as bg1: bash_output polls and stops it]")
+        assert text == (
+            "started\n[exit code 0]\n[processes are still running as bg1; bash_output reads their output or stops them]"
+        )
         assert await made.text(bash_output.TOOL, id="bg1", action="stop") == "[no new output]\n[bg1: exit code 0]"
 
 
@@ -138,7 +140,7 @@ async def test_unknown_jobs_and_a_vanished_workspace_are_said_so(tmp_path: Path)
             await made.run(bash_output.TOOL, id="bg7")
         assert await made.text(bash_output.TOOL) == "No background commands."
         root.rmdir()
-        with pytest.raises(ToolError, match="does not exist any more"):
+        with pytest.raises(ToolError, match="no longer exists"):
             await made.run(TOOL, command="true")
 
 
@@ -172,7 +174,7 @@ async def test_a_command_that_fails_at_the_sandboxs_walls_is_said_to_have_met_th
     wrapper.chmod(0o755)
     async with bench(tmp_path) as made:
         made.workspace.processes.confine(Sandbox(bwrap=str(wrapper), network=False))
-        walls = "[it ran in a sandbox (bubblewrap: workspace writable, home hidden, network off)]"
+        walls = "[the command ran in a sandbox (bubblewrap: workspace writable, home hidden, network off)]"
         for words in ("touch: /x: Read-only file system", "curl: (6) Could not resolve host: x"):
             assert await made.text(TOOL, command=f"echo '{words}'; exit 1") == f"{words}\n[exit code 1]\n{walls}"
         assert await made.text(TOOL, command="echo 'no such test'; exit 1") == "no such test\n[exit code 1]"

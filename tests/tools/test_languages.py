@@ -69,7 +69,7 @@ async def test_a_name_that_is_not_there_is_said_so(tmp_path: Path) -> None:
             await made.run(find_symbol.TOOL, path="gone.py", line=1, name="fish")
 
 
-@pytest.mark.parametrize(("answer", "words"), [(None, "use grep"), ({"locations": [{"uri": 1}]}, "cannot be read")])
+@pytest.mark.parametrize(("answer", "words"), [(None, "use grep"), ({"locations": [{"uri": 1}]}, "an invalid answer")])
 async def test_no_answer_and_a_strange_answer_are_said_so(tmp_path: Path, answer: object, words: str) -> None:
     (tmp_path / "a.py").write_text("fish\n")
     async with bench(tmp_path) as made:
@@ -208,12 +208,15 @@ async def test_a_rename_that_is_interrupted_is_made_whole_and_accounted_for(
     ("answer", "words"),
     [
         ({"edit": None}, "cannot rename"),
-        ({"edit": {"documentChanges": [{"kind": "rename", "oldUri": "a", "newUri": "b"}]}}, "by hand"),
+        (
+            {"edit": {"documentChanges": [{"kind": "rename", "oldUri": "a", "newUri": "b"}]}},
+            "make the changes yourself",
+        ),
         (
             {"edit": {"changes": {"file:///etc/hosts": [{"newText": "x", "range": place(0, 0)}]}}},
             "outside the workspace",
         ),
-        ({"edit": {"changes": {"untitled:x": [{"newText": "x", "range": place(0, 0)}]}}}, "is no file"),
+        ({"edit": {"changes": {"untitled:x": [{"newText": "x", "range": place(0, 0)}]}}}, "is not a file URI"),
     ],
 )
 async def test_a_rename_that_cannot_be_done_says_why(tmp_path: Path, answer: dict[str, Any], words: str) -> None:

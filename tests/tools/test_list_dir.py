@@ -37,7 +37,7 @@ async def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
 async def test_a_great_many_entries_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pilotfish.tools.list_dir.MAX_ENTRIES", 2)
     plant_empty(tmp_path, "a", "b", "c")
-    await check(tmp_path, "./\n  a\n  b\n[only the first 2 entries; list a folder below, or use glob]")
+    await check(tmp_path, "./\n  a\n  b\n[only the first 2 entries; list a subfolder, or use glob]")
 
 
 async def test_names_that_are_no_text_and_pipes_are_listed_without_waiting(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ async def test_names_that_are_no_text_and_pipes_are_listed_without_waiting(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("path", "words"), [("gone", "gone does not exist"), ("file", "file is a file; read_file shows it")]
+    ("path", "words"), [("gone", "gone does not exist"), ("file", "file is a file; use read_file")]
 )
 async def test_what_cannot_be_listed_says_why(tmp_path: Path, path: str, words: str) -> None:
     plant_empty(tmp_path, "file")

@@ -75,7 +75,7 @@ async def test_what_was_approved_is_what_is_made(tmp_path: Path, file: Path) -> 
         ({"edit": None}, "Offered there: none"),
         ({"command": {"command": "x"}}, "Offered there: none"),
         ({"edit": {"changes": {}}}, "changes nothing"),
-        ({"edit": {"documentChanges": [{"kind": "delete", "uri": "file:///x"}]}}, "move or make files"),
+        ({"edit": {"documentChanges": [{"kind": "delete", "uri": "file:///x"}]}}, "create or move files"),
     ],
 )
 async def test_what_is_no_plain_edit_is_not_made(tmp_path: Path, file: Path, more: dict[str, Any], words: str) -> None:

@@ -32,10 +32,10 @@ async def test_lines_are_numbered(at: Bench) -> None:
 async def test_a_window_says_where_it_is_and_how_to_go_on(at: Bench) -> None:
     (root(at) / "x").write_text("".join(f"{number}\n" for number in range(1, 11)))
     assert await at.text(TOOL, path="x", offset=4, limit=2) == (
-        "     4\t4\n     5\t5\n[lines 4-5 of 10; read on with offset=6]"
+        "     4\t4\n     5\t5\n[lines 4-5 of 10; continue with offset=6]"
     )
     assert await at.text(TOOL, path="x", offset=9) == "     9\t9\n    10\t10\n[lines 9-10 of 10]"
-    with pytest.raises(ToolError, match="x has 10 lines; offset 11 is behind its end"):
+    with pytest.raises(ToolError, match="x has 10 lines; offset 11 is past its end"):
         await at.run(TOOL, path="x", offset=11)
 
 
@@ -43,7 +43,7 @@ async def test_a_long_file_is_cut_to_what_the_model_is_given(at: Bench) -> None:
     (root(at) / "x").write_text("".join(f"{number} {'x' * 90}\n" for number in range(1, 1001)))
     text = await at.text(TOOL, path="x")
     assert len(text) < 20_000
-    assert text.endswith("[lines 1-191 of 1000; read on with offset=192]")
+    assert text.endswith("[lines 1-191 of 1000; continue with offset=192]")
 
 
 async def test_a_line_without_end_is_cut(at: Bench) -> None:
@@ -56,10 +56,10 @@ async def test_a_line_without_end_is_cut(at: Bench) -> None:
 async def test_what_is_unusual_about_a_file_is_said(at: Bench) -> None:
     (root(at) / "x").write_bytes("één\r\ntwo".encode("latin-1"))
     assert (await at.text(TOOL, path="x")).endswith(
-        "[CRLF line ends; they are kept; encoding latin-1; it is kept; no newline at the end]"
+        "[CRLF line endings; edits keep them; encoding latin-1; edits keep it; no newline at the end]"
     )
     (root(at) / "x").write_bytes(b"one\r\ntwo\n")
-    assert (await at.text(TOOL, path="x")).endswith("[mixed line ends; they are kept where you do not edit]")
+    assert (await at.text(TOOL, path="x")).endswith("[mixed line endings; lines that you do not edit keep theirs]")
     (root(at) / "x").write_bytes(b"")
     assert await at.text(TOOL, path="x") == "[the file is empty]"
 
@@ -81,7 +81,7 @@ async def test_what_cannot_be_read_is_an_error_with_advice(at: Bench) -> None:
     (root(at) / "notes.txt").touch()
     with pytest.raises(ToolError, match=r"note.txt does not exist. Did you mean notes.txt\?"):
         await at.run(TOOL, path="note.txt")
-    with pytest.raises(Refused, match="is a directory; list_dir"):
+    with pytest.raises(Refused, match="is a directory; use list_dir"):
         await at.run(TOOL, path=".")
     (root(at) / "image").write_bytes(b"\x89PNG\0")
     with pytest.raises(Refused, match="a PNG image"):
@@ -105,7 +105,7 @@ async def test_a_file_too_big_to_be_edited_is_read_in_windows(at: Bench, monkeyp
     (root(at) / "x").write_text("".join(f"line {number}\n" for number in range(1, 1001)))
     assert await at.text(TOOL, path="x", offset=500, limit=2) == (
         "   500\tline 500\n   501\tline 501\n"
-        "[lines 500-501 of a file of 0 MB, too big to be edited with update_file; read on with offset=502]"
+        "[lines 500-501 of a file of 0 MB, too big to be edited with update_file; continue with offset=502]"
     )
     with pytest.raises(ToolError, match="x has no line 2000"):
         await at.run(TOOL, path="x", offset=2000)
@@ -121,7 +121,7 @@ async def test_a_path_that_leads_elsewhere_since_it_was_judged_is_refused(at: Be
     await TOOL.run(context, ReadFileArgs(path="x"))
     (root(at) / "x").unlink()
     (root(at) / "x").symlink_to(".env")
-    with pytest.raises(Refused, match="leads to another file than the one that was allowed"):
+    with pytest.raises(Refused, match="resolves to a different file than the one that was allowed"):
         await TOOL.run(context, ReadFileArgs(path="x"))
 
 

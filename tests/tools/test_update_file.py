@@ -67,7 +67,8 @@ async def test_what_others_changed_is_kept_and_told(at: Bench) -> None:
     result = await at.run(TOOL, path="x", edits=[edit("line 9", "LINE 9")])
     assert (root(at) / "x").read_text() == "theirs\n" + LINES.replace("line 9", "LINE 9")
     assert (
-        "Note: the file had been changed since you read it; that was kept:\n@@ -1,3 +1,4 @@\n+theirs\n" in result.text
+        "Note: others changed the file after you read it; their changes were kept:\n@@ -1,3 +1,4 @@\n+theirs\n"
+        in result.text
     )
 
 
@@ -82,7 +83,7 @@ async def test_an_edit_that_is_there_already_is_no_change(at: Bench) -> None:
     await at.run(read_file.TOOL, path="x")
     (root(at) / "x").write_text(LINES.replace("line 9", "LINE 9"))
     result = await at.run(TOOL, path="x", edits=[edit("line 9", "LINE 9")])
-    assert (result.text, result.changes) == ("x is so already; nothing was written.", ())
+    assert (result.text, result.changes) == ("x already has this content; nothing was written.", ())
 
 
 async def test_what_was_approved_is_what_runs(at: Bench) -> None:
@@ -92,7 +93,7 @@ async def test_what_was_approved_is_what_runs(at: Bench) -> None:
     assert (shown.before, shown.after) == (LINES, LINES.replace("line 5", "LINE 5"))
     approved = replace(at.context(), approved={str(root(at) / "x"): shown.version})
     (root(at) / "x").write_text("theirs\n" + LINES)
-    with pytest.raises(StaleEdit, match="moved on"):
+    with pytest.raises(StaleEdit, match="has changed since this edit"):
         await TOOL.run(approved, args)
     (root(at) / "x").write_text(LINES)
     await TOOL.run(approved, args)
@@ -103,7 +104,7 @@ async def test_a_missing_file_is_an_error_for_preview_and_edit(at: Bench) -> Non
     args = UpdateFileArgs(path="y", edits=(FileEdit(old_string="a", new_string="b"),))
     assert TOOL.preview
     for act in (TOOL.preview, TOOL.run):
-        with pytest.raises(ToolError, match="does not exist; write_file makes new files"):
+        with pytest.raises(ToolError, match="does not exist; use write_file for new files"):
             await act(at.context(), args)
 
 

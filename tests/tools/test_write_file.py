@@ -73,7 +73,7 @@ async def test_the_same_text_writes_nothing(at: Bench) -> None:
     (root(at) / "x").write_text("same\n")
     await at.run(read_file.TOOL, path="x")
     result = await at.run(TOOL, path="x", content="same\n")
-    assert (result.text, result.changes, result.diff) == ("x is so already; nothing was written.", (), None)
+    assert (result.text, result.changes, result.diff) == ("x already has this content; nothing was written.", (), None)
 
 
 async def test_a_preview_shows_what_then_runs_and_nothing_else(at: Bench) -> None:
@@ -86,7 +86,7 @@ async def test_a_preview_shows_what_then_runs_and_nothing_else(at: Bench) -> Non
     )
     assert not (root(at) / "x").exists()
     approved = replace(at.context(), approved={str(root(at) / "x"): version})
-    with pytest.raises(StaleEdit, match="moved on since this edit was shown"):
+    with pytest.raises(StaleEdit, match="has changed since this edit was shown"):
         await TOOL.run(approved, WriteFileArgs(path="x", content="other\n"))
     await TOOL.run(approved, args)
     assert (root(at) / "x").read_text() == "new\n"

@@ -119,7 +119,7 @@ async def test_a_kind_of_file_that_nobody_speaks_of_is_waited_for_once(scene: Sc
 
 
 async def test_it_is_waited_for_again_once_somebody_has_spoken(scene: Scene) -> None:
-    scene.workspace._aftermath._silent.add(".py")
+    scene.workspace._diagnostics._silent_suffixes.add(".py")
     assert await scene.swap("fine", "wrong!") == ("the language server now reports: line 2: wrong! [check]",)
     assert scene.editor.asked == [False, True]
 
@@ -140,7 +140,7 @@ async def test_an_edit_whose_call_is_cancelled_while_it_is_checked_is_accounted_
         checking.set()
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(scene.workspace._aftermath, "after", after)
+    monkeypatch.setattr(scene.workspace._diagnostics, "after", after)
     editing = asyncio.create_task(scene.swap("fine", "made"))
     await checking.wait()
     editing.cancel()

@@ -112,7 +112,7 @@ async def test_a_file_keeps_its_form(scene: Scene, data: bytes, opened: bool) ->
     edited = await scene.workspace.apply(scene.path, swap("two", "2b 2c"))
     assert edited.change is not None
     if opened and data in (FORMS["mixed line ends"], FORMS["old mac"]):
-        assert edited.notes == ("its line ends are not all alike; the editor makes them so when it saves",)
+        assert edited.notes == ("the file has mixed line endings; the editor makes them uniform when it saves",)
         return
     assert scene.path.read_bytes() == data.replace("two".encode(encoding), "2b 2c".encode(encoding))
     assert edited.change.after == scene.path.read_bytes()
@@ -172,7 +172,7 @@ async def test_a_binary_file_is_refused_kindly(plain: Workspace, scene: Scene) -
 async def test_a_missing_file_says_what_is_near(plain: Workspace, scene: Scene) -> None:
     with pytest.raises(ToolError, match=r"^x.tx does not exist. Did you mean x.txt\?$"):
         await plain.read(scene.folder / "x.tx")
-    with pytest.raises(ToolError, match="write_file makes new files"):
+    with pytest.raises(ToolError, match="use write_file for new files"):
         await plain.apply(scene.folder / "y", swap("a", "b"))
 
 
@@ -210,7 +210,10 @@ async def test_an_edit_is_rebased_over_what_others_changed_elsewhere(plain: Work
     edited = await plain.apply(scene.path, swap("line 9", "LINE 9"))
     assert scene.disk == LINES.replace("line 1\n", "new\nline 1\n").replace("line 9", "LINE 9")
     assert edited.notes == (
-        "the file had been changed since you read it; that was kept:\n@@ -1,3 +1,4 @@\n+new\n line 1\n line 2\n line 3",
+        (
+            "others changed the file after you read it; their changes were kept:\n"
+            "@@ -1,3 +1,4 @@\n+new\n line 1\n line 2\n line 3"
+        ),
     )
 
 
@@ -234,7 +237,7 @@ async def test_an_edit_in_lines_that_others_changed_is_refused_and_says_what_cha
         f"{scene.path} was changed since you read it, in the lines you want to edit. Nothing was written. "
         "What changed:\n"
         "@@ -2,7 +2,7 @@\n line 2\n line 3\n line 4\n-line 5\n+theirs\n line 6\n line 7\n line 8\n"
-        "Read it again, then edit what is there now."
+        "Read it again before you edit it."
     )
 
 
@@ -361,7 +364,7 @@ async def test_an_editor_that_cannot_save_is_left_with_the_edit(scene: Scene) ->
     scene.editor.open(scene.path)
     edited = await scene.workspace.apply(scene.path, swap("line 5", "LINE 5"))
     assert (edited.saved, scene.disk) == (False, LINES)
-    assert edited.notes == ("it is left unsaved in the editor, which cannot be asked to save",)
+    assert edited.notes == ("it is left unsaved in the editor, which has no save request",)
     assert await scene.workspace.save_own_edits() == (scene.path,)
 
 
@@ -379,7 +382,7 @@ async def test_an_editor_that_takes_no_edits_is_worked_beside_unless_it_is_dirty
     assert scene.disk == LINES.replace("line 5", "LINE 5")
     scene.editor.tick()
     scene.editor.type(scene.path, 0, "typed\n")
-    with pytest.raises(Refused, match="unsaved changes in an editor that takes no edits"):
+    with pytest.raises(Refused, match="unsaved changes in an editor that accepts no edits"):
         await scene.workspace.apply(scene.path, swap("line 7", "LINE 7"))
 
 
@@ -416,7 +419,7 @@ async def test_an_editor_that_refuses_though_nothing_moves_is_asked_a_few_times_
 
     scene.editor.open(scene.path)
     monkeypatch.setattr(scene.editor, "apply", refuse)
-    with pytest.raises(ToolError, match="the editor does not let"):
+    with pytest.raises(ToolError, match="the editor refused to edit"):
         await scene.workspace.apply(scene.path, swap("line 9", "LINE 9"))
     assert (scene.document, scene.disk, asked) == (LINES, LINES, [1, 1, 1])
 
@@ -520,7 +523,7 @@ async def test_an_edit_taken_back_at_once_is_told(scene: Scene) -> None:
 
     scene.editor.meanwhile["save"].append(undo_and_save)
     edited = await scene.workspace.apply(scene.path, swap("line 5", "LINE 5"))
-    assert edited.notes == ("it was taken back in the editor at once",)
+    assert edited.notes == ("the edit was undone in the editor immediately",)
 
 
 async def test_a_clean_document_that_lags_is_waited_for(scene: Scene) -> None:
@@ -592,7 +595,7 @@ async def test_a_notebook_is_refused_where_there_is_an_editor(scene: Scene, plai
 async def test_a_document_with_broken_characters_is_refused(scene: Scene) -> None:
     scene.path.write_bytes("één\ntwo\n".encode("latin-1"))
     scene.editor.open(scene.path)
-    with pytest.raises(Refused, match="saving would destroy them"):
+    with pytest.raises(Refused, match="saving it would destroy characters"):
         await scene.workspace.apply(scene.path, swap("two", "2"))
     assert scene.path.read_bytes() == "één\ntwo\n".encode("latin-1")
 
@@ -630,7 +633,7 @@ async def test_a_preview_of_a_new_file_has_no_before(plain: Workspace, scene: Sc
     assert (shown.before, shown.after) == (None, "new\n")
     path.write_text("theirs\n")
     await plain.read(path)
-    with pytest.raises(StaleEdit, match="moved on since this edit was shown"):
+    with pytest.raises(StaleEdit, match="has changed since this edit was shown"):
         await plain.apply(path, Rewrite("new\n"), {str(path): shown.version})
 
 
@@ -649,7 +652,7 @@ async def test_an_approved_edit_is_refused_when_somebody_types_at_the_last_momen
     scene.editor.open(scene.path)
     shown = await scene.workspace.preview(scene.path, swap("line 5", "LINE 5"))
     scene.editor.meanwhile["apply"].append(lambda: scene.editor.type(scene.path, 0, "typed\n"))
-    with pytest.raises(StaleEdit, match="moved on since"):
+    with pytest.raises(StaleEdit, match="has changed since this edit"):
         await scene.workspace.apply(scene.path, swap("line 5", "LINE 5"), {str(scene.path): shown.version})
     assert scene.document == "typed\n" + LINES
 
@@ -697,7 +700,7 @@ async def test_unsaved_text_is_never_deleted_nor_renamed(scene: Scene) -> None:
 async def test_a_file_is_renamed_never_onto_another(scene: Scene) -> None:
     other = scene.folder / "other.txt"
     other.write_text("other\n")
-    with pytest.raises(ToolError, match="exists already; nothing is overwritten"):
+    with pytest.raises(ToolError, match="already exists; nothing was overwritten"):
         await scene.workspace.rename(scene.path, other)
     new = scene.folder / "sub/new.txt"
     change = await scene.workspace.rename(scene.path, new)
@@ -780,7 +783,7 @@ async def test_a_dry_run_says_the_same_and_does_nothing(scene: Scene) -> None:
     assert texts(scene) == before
     assert await scene.workspace.undo(changes) == promised
     assert [refusal.why for refusal in promised.refused] == [
-        f"{scene.folder / 'gone.txt'} exists again: somebody made it since"
+        f"{scene.folder / 'gone.txt'} exists again: somebody created it since"
     ]
 
 

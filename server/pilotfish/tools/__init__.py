@@ -1,4 +1,4 @@
-"""What the agent can do: the explicit list."""
+"""The tools of the agent, as one explicit list."""
 
 from __future__ import annotations
 

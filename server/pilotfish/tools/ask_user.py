@@ -1,4 +1,4 @@
-"""ask_user: a question only the person can answer."""
+"""ask_user: asks the user a question."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AskUserArgs(Args):
 async def run(context: Context, args: AskUserArgs) -> Result:
     answer = await context.ask_user(args.question, args.options)
     if answer is None:
-        return Result(text="[not answered: go on with your best judgement, and say what you assumed]")
+        return Result(text="[The user did not answer. Continue with your best judgement and state what you assumed.]")
     return Result(text=answer)
 
 

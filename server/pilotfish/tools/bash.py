@@ -1,4 +1,4 @@
-"""bash: a command, to its end or in the background."""
+"""bash: runs a command to its end or in the background."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pilotfish.tools.tool import Args, Context, Preview, Result, Subject, Tool
 from pilotfish.workspace.process.processes import Finished
 
 FIRST_LOOK = 1.0
-"""seconds a background command is watched before the model is told it runs"""
+"""seconds to watch a background command before the result reports that it runs"""
 MAX_NAMES = 20
 WALLS = re.compile(
     r"read-only file system|network is unreachable|name resolution|could not resolve host|service not known"
     r"|(?:/home/|/root/|/Users/).*no such file",
     re.IGNORECASE,
 )
-"""what programs say when they meet the walls of a sandbox"""
+"""error messages of programs that the workspace sandbox blocked"""
 DENIED = re.compile(f"{WALLS.pattern}|permission denied|operation not permitted|not permitted", re.IGNORECASE)
-"""likewise, of the read-only one"""
-LAST_WORDS = 4000
-"""characters of the output in which that is looked for"""
+"""error messages of programs that the read-only sandbox blocked"""
+OUTPUT_TAIL = 4000
+"""characters at the end of the output that are searched for these messages"""
 
 
 class Bash(Args):
@@ -52,7 +52,7 @@ async def _start(context: Context, args: Bash, behind: Sequence[Path]) -> Result
     job, notes = await processes.start(args.command, tell=context.progress, leave=context.leave)
     try:
         await job.watched(FIRST_LOOK)
-    except asyncio.CancelledError:  # nobody was told that it runs
+    except asyncio.CancelledError:  # no result will name the job, so nobody could stop it
         await processes.stop(job)
         raise
     return Result(
@@ -63,37 +63,39 @@ async def _start(context: Context, args: Bash, behind: Sequence[Path]) -> Result
 
 def _ending(finished: Finished) -> list[str]:
     if finished.stopped:
-        ending = f"stopped with everything it started: {finished.stopped}. For a server use background"
+        ending = f"stopped, with every process it started: {finished.stopped}. For a server, set background"
     elif finished.code is not None and finished.code < 0:
         ending = f"ended by signal {-finished.code}"
     else:
         ending = f"exit code {finished.code}"
     notes = [ending, *finished.notes]
     if finished.left is not None:
-        notes.append(f"left processes running, as {finished.left.id}: bash_output polls and stops it")
+        notes.append(f"processes are still running as {finished.left.id}; bash_output reads their output or stops them")
     return notes
 
 
 def _confinement(context: Context, finished: Finished) -> list[str]:
-    """A command that failed at the sandbox's walls says nothing of a sandbox: the model would look elsewhere."""
+    """Notes that the sandbox probably blocked the command. Its own error message does not mention a sandbox."""
     sandbox = context.workspace.processes.sandbox
     if context.leave.wall == "read_only":
-        if not finished.code or not DENIED.search(finished.output[-LAST_WORDS:]):
+        if not finished.code or not DENIED.search(finished.output[-OUTPUT_TAIL:]):
             return []
-        return ["it ran read-only and without network, because nobody was asked; with for_real the user is asked"]
-    if sandbox.bwrap is None or not finished.code or not WALLS.search(finished.output[-LAST_WORDS:]):
+        return [
+            "the command ran read-only and without network because the user was not asked; set for_real to ask the user"
+        ]
+    if sandbox.bwrap is None or not finished.code or not WALLS.search(finished.output[-OUTPUT_TAIL:]):
         return []
-    return [f"it ran in a sandbox ({sandbox.words.partition(';')[0]})"]
+    return [f"the command ran in a sandbox ({sandbox.words.partition(';')[0]})"]
 
 
 def _state(context: Context, behind: Sequence[Path]) -> list[str]:
-    """What the model should know beside the output: where it is, and which of its files moved on."""
+    """Notes on the working directory, and on files with unsaved or changed text."""
     workspace = context.workspace
     notes: list[str] = []
     if workspace.processes.cwd != workspace.processes.home:
         notes.append(f"working directory: {workspace.relative(workspace.processes.cwd)}")
     if behind:
-        notes.append(f"commands do not see unsaved text of {_names(context, behind)}")
+        notes.append(f"commands do not see the unsaved text of {_names(context, behind)}")
     if changed := workspace.changed_since_read():
         notes.append(f"changed since you read them: {_names(context, changed)}")
     return notes
@@ -116,7 +118,7 @@ async def preview(context: Context, args: Bash) -> Preview:
 TOOL = Tool(
     name="bash",
     description=(
-        "Run a bash command. No terminal, no input. The working directory is kept. "
+        "Run a bash command without terminal or input. The working directory persists. "
         "Prefer the other tools for reading, searching and editing files."
     ),
     args=Bash,

@@ -1,4 +1,4 @@
-"""bash_output: look at a background command, wait for it, or stop it."""
+"""bash_output: reads the output of a background command, waits for it, or stops it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pilotfish.tools.tool import Args, Context, Result, Tool
 
 
 class BashOutput(Args):
-    id: str | None = Field(None, description="e.g. bg1; without it all are listed")
-    wait: float = Field(0, ge=0, le=600, description="seconds to wait for the end, or for until")
+    id: str | None = Field(None, description="e.g. bg1; omit to list all")
+    wait: float = Field(0, ge=0, le=600, description="seconds to wait for the exit or for until")
     until: str | None = Field(None, description="text to wait for")
     action: Literal["read", "stop"] = "read"
 
@@ -33,7 +33,7 @@ async def run(context: Context, args: BashOutput) -> Result:
 
 TOOL = Tool(
     name="bash_output",
-    description="New output of a background command; stop ends it and all it started.",
+    description="Read new output of a background command, or stop it.",
     args=BashOutput,
     category=Category.READ_ONLY,
     run=run,

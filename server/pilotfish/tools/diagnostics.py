@@ -1,4 +1,4 @@
-"""diagnostics: what the editor's language servers find wrong."""
+"""diagnostics: lists the errors and warnings of the editor's language servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_SHOWN = 100
 
 
 class Diagnostics(Args):
-    path: str | None = Field(None, description="a file; without it all open ones")
+    path: str | None = Field(None, description="a file; omit for all open files")
 
 
 async def run(context: Context, args: Diagnostics) -> Result:
@@ -29,7 +29,7 @@ async def run(context: Context, args: Diagnostics) -> Result:
         )
         lines += [f"  quick_fix: {title}" for title in fixes.pop(problem.line, ())]
     if len(problems) > MAX_SHOWN:
-        lines.append(f"[{MAX_SHOWN} of {len(problems)}, the gravest first]")
+        lines.append(f"[{MAX_SHOWN} of {len(problems)}, most severe first]")
     return Result(text="\n".join(lines))
 
 

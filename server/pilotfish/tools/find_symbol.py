@@ -1,4 +1,4 @@
-"""find_symbol: where a name is defined, and who uses it, as the language server knows it."""
+"""find_symbol: finds the definition or the uses of a symbol through the language server."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MAX_SHOWN = 200
 class FindSymbol(Args):
     path: str
     line: int = Field(ge=1)
-    name: str = Field(min_length=1, description="as it stands in that line")
+    name: str = Field(min_length=1, description="as written in that line")
     find: Literal["definition", "references"] = "definition"
 
 
 async def run(context: Context, args: FindSymbol) -> Result:
     spots = await find_places(context.workspace, args.find, context.path(args.path), args.line, args.name)
     if not spots:
-        return Result(text=f"The language server knows no {args.find} of {args.name}.")
+        return Result(text=f"The language server found no {args.find} of {args.name}.")
     lines = [f"{context.workspace.relative(spot.path)}:{spot.line}: {spot.text}" for spot in spots[:MAX_SHOWN]]
     if len(spots) > MAX_SHOWN:
         lines.append(f"[{MAX_SHOWN} of {len(spots)}]")
@@ -37,7 +37,7 @@ def locations(context: Context, args: FindSymbol) -> tuple[Location, ...]:
 
 TOOL = Tool(
     name="find_symbol",
-    description="Where a symbol is defined or used: exact, better than grep, where a language server runs.",
+    description="Find where a symbol is defined or used; more exact than grep.",
     args=FindSymbol,
     category=Category.READ_ONLY,
     run=run,

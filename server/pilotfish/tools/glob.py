@@ -1,4 +1,4 @@
-"""glob: files by name."""
+"""glob: finds files by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pilotfish.workspace.search.ignore import IgnoreRules
 from pilotfish.workspace.search.search import unsaved_texts
 
 MAX_FOUND = 50_000
-"""paths gathered before they are sorted and cut"""
+"""maximum number of paths collected before sorting"""
 
 
 NAME_CHARS = 400
@@ -39,7 +39,7 @@ async def run(context: Context, args: Glob) -> Result:
     shown: list[str] = []
     count = 0
     for folder in folders:
-        if not await asyncio.to_thread(os.path.isdir, folder):  # of os.path: a name too long is no error of its own
+        if not await asyncio.to_thread(os.path.isdir, folder):  # False if the name is too long
             raise ToolError(f"{context.workspace.relative(folder)[:NAME_CHARS]} is not a folder")
         names = await _names(context, args, folder)
         count += len(names)
@@ -59,7 +59,7 @@ async def _names(context: Context, args: Glob, folder: Path) -> list[str]:
     root = next((root for root in context.workspace.roots if folder.is_relative_to(root)), folder)
     rules = None if args.include_ignored else IgnoreRules(root)
     found = await walk(folder, rules=rules, glob=args.pattern, limit=MAX_FOUND)
-    # A file that so far lives in the editor only is a file to the user.
+    # A new file that exists only in the editor counts as a file.
     for path in await unsaved_texts(context.workspace, (folder,)):
         name = path.relative_to(folder).as_posix()
         ignored = rules is not None and rules.ignored(path, is_dir=False)

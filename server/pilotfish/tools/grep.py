@@ -1,4 +1,4 @@
-"""grep: lines by regular expression, in unsaved buffers as on disk."""
+"""grep: searches lines by regular expression, in unsaved buffers and on disk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pilotfish.errors import ToolError
 from pilotfish.tools.tool import Args, Context, Result, Subject, Tool, Touch, encodable
 from pilotfish.workspace.search.search import Hit, Mode, Query, SearchResult, TextSearch, unsaved_texts
 
-TOLD_HITS = 50
-"""hits shown while the search still runs"""
+PROGRESS_HITS = 50
+"""maximum number of hits reported as progress"""
 
 
 class Grep(Args):
@@ -43,13 +43,13 @@ async def run(context: Context, args: Grep) -> Result:
         glob=args.glob,
         include_ignored=args.include_ignored,
     )
-    told = 0
+    reported = 0
     relative = context.workspace.relative
 
     def tell(hits: Sequence[Hit]) -> None:
-        nonlocal told
-        shown = hits[: max(0, TOLD_HITS - told)]
-        told += len(shown)
+        nonlocal reported
+        shown = hits[: max(0, PROGRESS_HITS - reported)]
+        reported += len(shown)
         if shown:
             lines = [f"{relative(Path(hit.path))}:{hit.line}: {hit.text}\n" for hit in shown]
             context.progress(encodable("".join(lines)))
@@ -110,7 +110,7 @@ def subject(args: Grep) -> Subject:
 
 TOOL = Tool(
     name="grep",
-    description="Search file contents, unsaved editor text included. mode files lists paths, count counts matches.",
+    description="Search file contents, including unsaved text. mode=files lists paths, mode=count counts matches.",
     args=Grep,
     category=Category.READ_ONLY,
     run=run,

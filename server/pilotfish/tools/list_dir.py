@@ -1,4 +1,4 @@
-"""list_dir: what is in a folder."""
+"""list_dir: lists the entries of a folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def _listed(context: Context, folder: Path, depth: int) -> str:
     if not listing.entries:
         lines.append("  (empty)")
     if listing.more:
-        lines.append(f"[only the first {MAX_ENTRIES} entries; list a folder below, or use glob]")
+        lines.append(f"[only the first {MAX_ENTRIES} entries; list a subfolder, or use glob]")
     return "\n".join(lines)
 
 
@@ -52,7 +52,7 @@ def locations(context: Context, args: ListDir) -> tuple[Location, ...]:
 
 TOOL = Tool(
     name="list_dir",
-    description="List a folder. Ignored entries are named, not entered.",
+    description="List a folder. Ignored folders are not expanded.",
     args=ListDir,
     category=Category.READ_ONLY,
     run=run,

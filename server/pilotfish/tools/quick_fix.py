@@ -1,4 +1,4 @@
-"""quick_fix: a fix that the editor offers for a problem of a file, made in that file."""
+"""quick_fix: applies a fix that the editor offers for a problem, in one file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pilotfish.workspace.language_servers import fix
 class QuickFix(Args):
     path: str
     line: int = Field(ge=1)
-    title: str = Field(min_length=1, description="as `diagnostics` shows it")
+    title: str = Field(min_length=1, description="as diagnostics shows it")
 
 
 async def run(context: Context, args: QuickFix) -> Result:
@@ -25,7 +25,7 @@ async def run(context: Context, args: QuickFix) -> Result:
     edited = await context.workspace.apply(path, await _intent(context, args, path), context.approved)
     notes = (f"Note: {note}." for note in edited.notes)
     changes = () if edited.change is None else (edited.change,)
-    return Result(text="\n".join((f"{args.title}: done.", *notes, edited.diff)), diff=edited.diff, changes=changes)
+    return Result(text="\n".join((f"Applied: {args.title}.", *notes, edited.diff)), diff=edited.diff, changes=changes)
 
 
 async def preview(context: Context, args: QuickFix) -> Preview:
@@ -39,10 +39,10 @@ async def _intent(context: Context, args: QuickFix, path: Path) -> Edit:
     texts = await fix(context.workspace, path, args.line, args.title)
     changed = {file: both for file, both in texts.items() if both[0] != both[1]}
     if set(changed) - {path}:
-        # Policy has judged this file and no other.
-        raise Refused("the fix changes other files too; make these edits by hand")
+        # Policy checked only this file.
+        raise Refused("the fix also changes other files; make these edits with update_file")
     if not changed:
-        raise ToolError("The fix changes nothing; edit by hand")
+        raise ToolError("The fix changes nothing; use update_file")
     before, after = changed[path]
     return Edit((Replacement(old=before, new=after),))
 
@@ -54,7 +54,7 @@ def locations(context: Context, args: QuickFix) -> tuple[Location, ...]:
 
 TOOL = Tool(
     name="quick_fix",
-    description="Make a fix the editor offers for a problem.",
+    description="Apply a fix that the editor offers for a problem.",
     args=QuickFix,
     category=Category.WRITE,
     run=run,

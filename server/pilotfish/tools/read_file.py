@@ -1,4 +1,4 @@
-"""Read a window of a file's lines, numbered: what the user sees, unsaved text included."""
+"""read_file: reads numbered lines of a file, including unsaved text in the editor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pilotfish.workspace.files.view import View
 
 DEFAULT_LINES = 2000
 MAX_LINE = 2000  # characters of a line that are shown
-ROOM_FOR_WORDS = 600  # bytes of the output kept for what is said about the file
+ROOM_FOR_NOTES = 600  # bytes of the output reserved for notes about the file
 
 
 class ReadFileArgs(Args):
@@ -32,21 +32,21 @@ async def run(context: Context, args: ReadFileArgs) -> Result:
         return await _big(context, path, args)
     lines = view.text.split("\n")
     if lines[-1] == "":
-        lines.pop()  # the end of the last line is not a line
+        lines.pop()  # the text after the last newline is not a line
     if not lines:
         context.workspace.learn(view)
-        return Result(text=_words(["the file is empty", *_form(view)]))
+        return Result(text=_bracketed(["the file is empty", *_form(view)]))
     if args.offset > len(lines):
-        raise ToolError(f"{args.path} has {len(lines)} lines; offset {args.offset} is behind its end")
-    shown, count = _window(lines[args.offset - 1 :], args.offset, args.limit, context.max_output - ROOM_FOR_WORDS)
+        raise ToolError(f"{args.path} has {len(lines)} lines; offset {args.offset} is past its end")
+    shown, count = _window(lines[args.offset - 1 :], args.offset, args.limit, context.max_output - ROOM_FOR_NOTES)
     last = args.offset + count - 1
     context.workspace.learn(view, range(args.offset, last + 1))
-    said = _form(view)
+    notes = _form(view)
     if count < len(lines):
-        said.insert(0, f"lines {args.offset}-{last} of {len(lines)}")
+        notes.insert(0, f"lines {args.offset}-{last} of {len(lines)}")
     if last < len(lines):
-        said.append(f"read on with offset={last + 1}")
-    return Result(text=shown + (f"\n{_words(said)}" if said else ""))
+        notes.append(f"continue with offset={last + 1}")
+    return Result(text=shown + (f"\n{_bracketed(notes)}" if notes else ""))
 
 
 async def _big(context: Context, path: Path, args: ReadFileArgs) -> Result:
@@ -56,20 +56,20 @@ async def _big(context: Context, path: Path, args: ReadFileArgs) -> Result:
     try:
         decode(b"\n".join(window.lines)[:SAMPLE])
     except Binary:
-        raise Binary(f"{args.path} is not text ({window.size:,} bytes); a command can look at it") from None
+        raise Binary(f"{args.path} is not text ({window.size:,} bytes); use a command to inspect it") from None
     lines = [line.decode("utf-8", "replace") for line in window.lines]
-    shown, count = _window(lines, args.offset, args.limit, context.max_output - ROOM_FOR_WORDS)
+    shown, count = _window(lines, args.offset, args.limit, context.max_output - ROOM_FOR_NOTES)
     last = args.offset + count - 1
-    said = [
+    notes = [
         f"lines {args.offset}-{last} of a file of {window.size / 1e6:,.0f} MB, too big to be edited with update_file"
     ]
     if window.more or count < len(lines):
-        said.append(f"read on with offset={last + 1}")
-    return Result(text=f"{shown}\n{_words(said)}")
+        notes.append(f"continue with offset={last + 1}")
+    return Result(text=f"{shown}\n{_bracketed(notes)}")
 
 
 def _window(lines: list[str], first: int, limit: int, room: int) -> tuple[str, int]:
-    """As many of these lines as fit, at least one, numbered from `first`; and how many those are."""
+    """(numbered lines, their count): as many lines as fit into `room` bytes, at least one."""
     rows: list[str] = []
     for number, line in enumerate(lines[:limit], first):
         more = f"… [{len(line) - MAX_LINE:,} more characters in this line]" if len(line) > MAX_LINE else ""
@@ -82,29 +82,29 @@ def _window(lines: list[str], first: int, limit: int, room: int) -> tuple[str, i
 
 
 def _form(view: View) -> list[str]:
-    """What is unusual about the file."""
+    """Notes on unusual properties of the file."""
     usual = Form()
-    said: list[str] = []
+    notes: list[str] = []
     if view.dirty:
-        said.append("open in the editor with unsaved changes; this is the unsaved text")
+        notes.append("open in the editor with unsaved changes; this is the unsaved text")
     if view.form.mixed:
-        said.append("mixed line ends; they are kept where you do not edit")
+        notes.append("mixed line endings; lines that you do not edit keep theirs")
     elif view.newline != usual.newline:
-        said.append(f"{_NEWLINES[view.newline]} line ends; they are kept")
+        notes.append(f"{_NEWLINES[view.newline]} line endings; edits keep them")
     if view.encoding != usual.encoding:
-        said.append(f"encoding {view.encoding}; it is kept")
+        notes.append(f"encoding {view.encoding}; edits keep it")
     if view.text and not view.final_newline:
-        said.append("no newline at the end")
+        notes.append("no newline at the end")
     if view.trouble:
-        said.append(f"cannot be edited: {view.trouble}")
-    return said
+        notes.append(f"cannot be edited: {view.trouble}")
+    return notes
 
 
 _NEWLINES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
 
 
-def _words(said: list[str]) -> str:
-    return f"[{'; '.join(said)}]"
+def _bracketed(notes: list[str]) -> str:
+    return f"[{'; '.join(notes)}]"
 
 
 def locations(context: Context, args: ReadFileArgs) -> tuple[Location, ...]:
@@ -121,7 +121,7 @@ def title(args: ReadFileArgs) -> str:
 TOOL = Tool(
     name="read_file",
     description=(
-        "Read a file. Gives numbered lines (number, tab, text); the numbers are not part of the file. "
+        "Read a file as numbered lines (number, tab, text); the numbers are not part of the file. "
         "Shows what the user sees in the editor, unsaved changes included. "
         f"At most {DEFAULT_LINES} lines at once; use offset and limit for more."
     ),

@@ -1,4 +1,4 @@
-"""read_output: pages of a long output that was cut."""
+"""read_output: reads pages of an earlier output that was truncated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rename_symbol: a name changed everywhere, as the language server knows it; in every file or in none."""
+"""rename_symbol: renames a symbol through the language server, in all files or in none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pilotfish.workspace.language_servers import rename
 class RenameSymbol(Args):
     path: str
     line: int = Field(ge=1)
-    name: str = Field(min_length=1, description="as it stands in that line")
+    name: str = Field(min_length=1, description="as written in that line")
     new_name: str = Field(min_length=1)
 
 
@@ -54,7 +54,7 @@ async def _intents(context: Context, args: RenameSymbol) -> dict[Path, Edit]:
     texts = await rename(context.workspace, context.path(args.path), args.line, args.name, args.new_name)
     for path in texts:
         if not context.workspace.resolve(str(path)).inside:
-            raise Refused(f"the rename reaches {path}, outside the workspace")
+            raise Refused(f"the rename would change {path}, which is outside the workspace")
     return {
         path: Edit((Replacement(old=before, new=after),)) for path, (before, after) in texts.items() if before != after
     }
@@ -67,7 +67,7 @@ def locations(context: Context, args: RenameSymbol) -> tuple[Location, ...]:
 
 TOOL = Tool(
     name="rename_symbol",
-    description="Rename a symbol everywhere by the language server.",
+    description="Rename a symbol everywhere with the language server.",
     args=RenameSymbol,
     category=Category.WRITE,
     run=run,

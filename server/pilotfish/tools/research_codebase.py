@@ -1,4 +1,4 @@
-"""research_codebase: a question for a read-only subagent."""
+"""research_codebase: gives a question to a read-only subagent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TITLE_CHARS = 80
 
 
 class ResearchCodebase(Args):
-    question: str = Field(min_length=1, description="self-contained: the helper knows nothing of this conversation")
+    question: str = Field(min_length=1, description="self-contained: the helper does not see this conversation")
 
 
 async def run(context: Context, args: ResearchCodebase) -> Result:
@@ -20,7 +20,7 @@ async def run(context: Context, args: ResearchCodebase) -> Result:
 
 TOOL = Tool(
     name="research_codebase",
-    description="Have a helper with read-only tools explore the codebase and report. For broad questions.",
+    description="Let a read-only helper explore the codebase and report. For broad questions.",
     args=ResearchCodebase,
     category=Category.RESEARCH,
     run=run,

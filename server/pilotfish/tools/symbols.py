@@ -1,4 +1,4 @@
-"""symbols: the outline of a file, or names in the workspace."""
+"""symbols: lists the outline of a file, or finds symbols of the workspace by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def run(context: Context, args: Symbols) -> Result:
 
 TOOL = Tool(
     name="symbols",
-    description="Classes, functions and the like, with their lines, from the language server.",
+    description="List classes, functions and other symbols with their lines.",
     args=Symbols,
     category=Category.READ_ONLY,
     run=run,

@@ -1,7 +1,7 @@
-"""What a tool is.
+"""Defines what a tool is.
 
-A tool is a value: a name, an argument model, a function, and what people and policy need to know of a call before
-it runs. It never asks for permission and never opens a path itself: `Context.workspace` is its only door.
+A tool is a value: a name, an argument model, a function, and what the user and policy need to know about a call before
+it runs. A tool never asks for approval and never opens a path itself: it uses `Context.workspace` for all file access.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Args(BaseModel):
-    """Arguments of a tool. Unknown ones are refused, so that a model hears of its mistake."""
+    """Arguments of a tool. Unknown ones are rejected, so that the model gets an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -32,7 +32,7 @@ class Args(BaseModel):
 A = TypeVar("A", bound=Args)
 
 Network = Literal["none", "public", "local"]
-"""nothing; the internet; this machine and its private network too"""
+"""none; the internet; also this machine and its private network"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +42,17 @@ class Touch:
     path: str
     access: Literal["read", "write", "delete"]
     recursive: bool = False
-    """everything below it is touched too"""
+    """also touches everything below the path"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What policy needs to know of a call: everything it would touch, run or reach."""
+    """What policy needs to know about a call: everything it would touch, run or connect to."""
 
     touches: tuple[Touch, ...] = ()
     command: str | None = None
     for_real: bool = False
-    """the command must write or reach the network: not to be tried in the read-only sandbox"""
+    """the command must write or use the network, so it is not tried in the read-only sandbox"""
     cwd: str | None = None
     url: str | None = None
     mcp: str | None = None
@@ -71,7 +71,7 @@ class FilePreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a question shows: the files as they would become, or the command, or plain text.
+    """What an approval shows: the files before and after, the command, or plain text.
 
     The digest of an approval covers the exact arguments and `files[*].version`.
     """
@@ -85,20 +85,20 @@ class Preview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a call gave. `text` goes to the model, cut in the middle when it is long; the whole goes to the ledger."""
+    """The result of a call. The model gets `text`, truncated in the middle if it is long; the ledger stores it all."""
 
     text: str
     diff: str | None = None
     changes: tuple[FileChange, ...] = ()
     failed: bool = False
-    """the tool worked, and what it ran did not (a command's exit code)"""
+    """the tool worked, but what it ran failed (for example by its exit code)"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", encodable(self.text))
 
 
 def encodable(text: str) -> str:
-    """The text, fit to be sent: file names may hold bytes that are no text, which are then spelled out."""
+    """The text without lone surrogates, which file names may contain: they are escaped so that the text can be sent."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -107,13 +107,13 @@ def encodable(text: str) -> str:
 
 
 class Research(Protocol):
-    """Run a read-only subagent on a question; its steps come back as progress."""
+    """Runs a read-only subagent on a question and reports its steps as progress."""
 
     async def __call__(self, question: str, progress: Callable[[str], None]) -> str: ...
 
 
 class AskUser(Protocol):
-    """Ask the person. None when dismissed or nobody is there."""
+    """Asks the user. None if the user dismissed the question or no client is connected."""
 
     async def __call__(self, question: str, options: Sequence[str]) -> str | None: ...
 
@@ -131,24 +131,24 @@ class Context:
     read_output: Callable[[str, int, int], Awaitable[str]]
     """(call id, first line, line count) → a page of an earlier call's whole output"""
     max_output: int
-    """bytes of one result the model is given"""
+    """maximum bytes of one result that are sent to the model"""
     timeout: float
-    """seconds a command may take unless the call says otherwise"""
+    """default timeout of a command in seconds"""
     network: Network = "public"
-    """what the call may reach by itself"""
+    """what the call may connect to"""
     approved: Mapping[str, str] = field(default_factory=dict[str, str])
-    """resolved path → `FilePreview.version`: what a person saw and allowed. The call does exactly that or fails"""
+    """resolved path → `FilePreview.version`: what the user saw and approved. The call does exactly that or fails"""
     judged: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """path as the model wrote it → where it led when policy judged it. Empty: nothing was judged"""
+    """path as the model wrote it → the path it resolved to when policy checked it. Empty if policy checked nothing"""
 
     leave: Leave = READ_ONLY_LEAVE
-    """what a command of this call may do; nothing, unless the verdict says more"""
+    """what a command of this call may do; the default is read-only"""
 
     def path(self, text: str) -> Path:
-        """Where a path leads; refused when it leads elsewhere than it did when it was judged."""
+        """The resolved path. Raises Refused if it resolves to another path than when policy checked it."""
         path = self.workspace.resolve(text).path
         if self.judged and self.judged.get(text, path) != path:
-            raise Refused(f"{text} now leads to another file than the one that was allowed")
+            raise Refused(f"{text} now resolves to a different file than the one that was allowed")
         return path
 
 
@@ -162,7 +162,7 @@ def no_locations(_context: Context, _args: Any) -> tuple[Location, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
-    """One ability of the agent. `description` is for the model, `title` for people."""
+    """A tool. `description` is for the model, `title` is for the user."""
 
     name: str
     description: str
@@ -174,12 +174,12 @@ class Tool(Generic[A]):
     preview: Callable[[Context, A], Awaitable[Preview]] | None = None
     locations: Callable[[Context, A], tuple[Location, ...]] = no_locations
     repeatable: bool = False
-    """safe to run again after a passing error"""
+    """safe to run again after a temporary error"""
 
 
 def parameters(args: type[Args]) -> dict[str, Any]:
-    """The JSON schema a model is given. Every byte is sent with every request: no titles, no nulls, references put in
-    place, and no bounds that a model meets anyway; what breaks them is refused all the same, with the reason."""
+    """The JSON schema for the model. It is sent with every request, so it is kept small: no titles, no nulls,
+    references are inlined, and bounds that models rarely exceed are left out. Validation still checks all bounds."""
     schema = args.model_json_schema()
     shared = schema.pop("$defs", {})
     plain = _plain(schema, shared)
@@ -193,7 +193,7 @@ def _plain(schema: Any, shared: Mapping[str, Any]) -> Any:
         case {"anyOf": [one, {"type": "null"}], **rest}:
             return _plain({**one, **{key: value for key, value in rest.items() if key != "default"}}, shared)
         case {"properties": _, **rest}:
-            # Here a key is an argument's name, whatever it is spelled like.
+            # Here a key is the name of an argument, even if it looks like a keyword of JSON Schema.
             named = cast("dict[str, Any]", schema["properties"])
             kept = {name: _plain(value, shared) for name, value in named.items()}
             return {**_plain(rest, shared), "properties": kept}

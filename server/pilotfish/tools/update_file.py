@@ -1,4 +1,4 @@
-"""Change parts of a file: quoted text replaced by other text, all edits or none."""
+"""update_file: replaces quoted text in a file; applies all edits or none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FileEdit(Args):
 class UpdateFileArgs(Args):
     path: str = Field(description="The file. Relative to the workspace, or absolute.")
     edits: Annotated[tuple[FileEdit, ...], Field(min_length=1)] = Field(
-        description="The edits, each on the text as those before it leave it. All are made, or none."
+        description="Applied in order, each to the result of the one before. All are applied, or none."
     )
 
 
@@ -32,7 +32,7 @@ async def run(context: Context, args: UpdateFileArgs) -> Result:
     edited = await context.workspace.apply(path, _intent(args), context.approved)
     name = context.workspace.relative(path)
     if edited.change is None:
-        return Result(text=f"{name} is so already; nothing was written.")
+        return Result(text=f"{name} already has this content; nothing was written.")
     head = f"Edited {name} (+{edited.change.added} −{edited.change.removed})."
     notes = (f"Note: {note}." for note in edited.notes)
     return Result(text="\n".join((head, *notes, edited.diff)), diff=edited.diff, changes=(edited.change,))
@@ -58,8 +58,8 @@ TOOL = Tool(
     name="update_file",
     description=(
         "Change parts of a file by replacing quoted text. Quote old_string exactly as read_file shows it, without the "
-        "line numbers; it must be there once, unless replace_all is set. Several edits of one file go into one call. "
-        "The diff that was really made comes back."
+        "line numbers; it must occur exactly once unless replace_all is set. Put all edits of one file into one call. "
+        "Returns the diff that was made."
     ),
     args=UpdateFileArgs,
     category=Category.WRITE,

@@ -1,4 +1,4 @@
-"""update_plan: the list of steps that the user sees."""
+"""update_plan: replaces the list of steps that the user sees."""
 
 from __future__ import annotations
 

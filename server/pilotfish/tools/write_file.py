@@ -1,4 +1,4 @@
-"""Write a whole file: a new one, or one that was read before."""
+"""write_file: writes a whole file: a new one, or one that was read before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pilotfish.workspace.files.outcomes import Edited
 
 
 class WriteFileArgs(Args):
-    path: str = Field(description="The file. Relative to the workspace, or absolute. Directories are made as needed.")
+    path: str = Field(description="The file. Relative to the workspace, or absolute. Missing folders are created.")
     content: str = Field(description="The whole text of the file.")
 
 
@@ -19,7 +19,7 @@ async def run(context: Context, args: WriteFileArgs) -> Result:
     path = context.path(args.path)
     edited = await context.workspace.apply(path, Rewrite(args.content), context.approved)
     return Result(
-        text=_told(context.workspace.relative(path), edited),
+        text=_summary(context.workspace.relative(path), edited),
         diff=edited.diff or None,
         changes=(edited.change,) if edited.change else (),
     )
@@ -31,10 +31,10 @@ async def preview(context: Context, args: WriteFileArgs) -> Preview:
     return Preview(kind="diff", files=(file,))
 
 
-def _told(name: str, edited: Edited) -> str:
+def _summary(name: str, edited: Edited) -> str:
     match edited.change:
         case None:
-            head = f"{name} is so already; nothing was written."
+            head = f"{name} already has this content; nothing was written."
         case change if change.change == "created":
             head = f"Created {name} ({change.added} lines)."
         case change:
@@ -48,7 +48,7 @@ TOOL = Tool(
     description=(
         "Write a whole file. For new files, and for rewriting a file you have read; "
         "use update_file for changes to parts of a file. "
-        "What others changed since you read it is kept, or you are told."
+        "Changes by others since you read it are kept, or reported as a conflict."
     ),
     args=WriteFileArgs,
     category=Category.WRITE,

@@ -1,1 +1,1 @@
-"""The only door to files and processes."""
+"""Access to files, processes, git and the web. No other package opens them for a tool."""

@@ -1,4 +1,4 @@
-"""Time as the workspace sees it: passed in, so that tests need not wait."""
+"""The clock of the workspace. It is passed in, so that tests do not wait."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ class Clock:
     """Seconds, and waiting for them to pass."""
 
     def now(self) -> float:
-        """for measuring how long something takes"""
+        """monotonic seconds, for durations"""
         return time.monotonic()
 
     def wall(self) -> float:
-        """since the epoch, to be compared with the time stamps of files"""
+        """seconds since the epoch, comparable with the time stamps of files"""
         return time.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
     async def until(self, done: Callable[[], Awaitable[bool]], seconds: float, every: float = 0.02) -> bool:
-        """Wait for something that nobody announces; False when it did not come in time."""
+        """Polls `done` until it is true. False on timeout."""
         deadline = self.now() + seconds
         while not await done():
             if self.now() >= deadline:

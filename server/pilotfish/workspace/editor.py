@@ -1,6 +1,6 @@
-"""The editor, as the workspace sees it: open documents, and edits through them.
+"""The interface that the workspace needs from an editor: open documents, edits, saving, queries.
 
-`lsp/editor/lsp_editor.py` fills this port; `NoEditor` serves the command line and tests. The workspace knows no LSP.
+`lsp/editor/lsp_editor.py` implements it; `NoEditor` is for the command line and tests. It does not depend on LSP.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A document the editor holds, as it is now."""
+    """A document that is open in the editor, in its current state."""
 
     path: Path
     text: str
     version: int
     dirty: bool | None = None
-    """whether the editor itself says that this version is not saved; None: it does not say (LSP has no such flag)"""
+    """whether the editor reports this version as unsaved; None if it does not report it (LSP has no such flag)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Whether text and disk are equal now; else the reason."""
+    """Whether the disk has the text of the document now; otherwise the reason."""
 
     saved: bool
     reason: str = ""
 
 
 class Editor(Protocol):
-    """What an editor can do for the workspace. Nothing here may wait without a limit."""
+    """What an editor can do for the workspace. Every method must return within a time limit."""
 
     @property
     def can_edit(self) -> bool:
@@ -52,7 +52,7 @@ class Editor(Protocol):
 
     @property
     def encoding(self) -> str:
-        """in which `query` counts the characters of a line: utf-8, utf-16 or utf-32"""
+        """the unit in which `query` counts characters of a line: utf-8, utf-16 or utf-32"""
         ...
 
     def buffer(self, path: Path) -> Buffer | None:
@@ -62,18 +62,18 @@ class Editor(Protocol):
     def buffers(self) -> Sequence[Buffer]: ...
 
     async def hold(self, paths: Sequence[Path]) -> None:
-        """Have the editor hold these files as documents, where it can; afterwards `buffer` finds them."""
+        """Open these files as documents, if the editor supports it; `buffer` finds them afterwards."""
         ...
 
     async def apply(self, path: Path, version: int, hunks: Sequence[Hunk]) -> bool:
-        """Edit one open document at exactly this version, as one undo step. False: refused, read again."""
+        """Edit one open document at exactly this version, as one undo step. False if the editor refused."""
         ...
 
     async def save(self, path: Path) -> Saved: ...
 
     async def query(self, method: str, params: Mapping[str, Any], timeout: float) -> Any:
         """Ask the editor's other language servers (`diagnostics`, `definition`, `references`, `symbols`,
-        `codeActions`, `rename`), in LSP's own shapes. None when the editor cannot or does not answer in time."""
+        `codeActions`, `rename`), with LSP's own types. None if the editor cannot answer or does not answer in time."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""What the editor's other language servers know, asked through the editor and read here.
+"""Queries the editor's other language servers through the editor and parses their answers.
 
-Answers come in LSP's own shapes; this is the door where they are parsed. Lines count from one here, as people and
-models count them; LSP's own positions (from zero, in the editor's units) do not leave this module.
+Answers have LSP's own types. The results of this module count lines from one; LSP positions (from zero, in the editor's
+units) do not leave this module.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pilotfish.workspace.editor import Editor
 from pilotfish.workspace.files.view import View
 
 ANSWER_SECONDS = 15.0
-OFFER_SECONDS = 2.0  # for fixes that are told along with problems
+OFFER_SECONDS = 2.0  # for fixes that are listed with problems
 UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
-"""position encoding → a codec, and how many of its bytes count as one"""
+"""position encoding → (codec, bytes per unit)"""
 NEAR_LINES = 3
-"""how far from the line it names a model may be off"""
+"""how many lines the line number of a model may be wrong by"""
 
 SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 KINDS = (
@@ -37,7 +37,7 @@ KINDS = (
 
 
 class Room(Protocol):
-    """Of a workspace: its editor, and files as the user sees them."""
+    """The part of a workspace that this module needs."""
 
     @property
     def editor(self) -> Editor: ...
@@ -72,7 +72,7 @@ class Symbol:
 
 
 class _Shape(BaseModel):
-    # Built when first used: importing this must cost a start next to nothing.
+    # Validators are built on first use, to keep the start of the server fast.
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True, defer_build=True
     )
@@ -147,7 +147,7 @@ class _DocumentEdits(_Shape):
 
 
 class _FileOperation(_Shape):
-    """A file that would be made, moved or deleted."""
+    """An edit that creates, moves or deletes a file."""
 
     kind: str
 
@@ -166,7 +166,7 @@ class _CodeAction(_Shape):
     edit: _WorkspaceEdit | None = None
     diagnostics: tuple[_Diagnostic, ...] = ()
     command: Any = None
-    """what the editor would run besides: nobody has seen what that does"""
+    """a command that the editor would also run; its effect cannot be previewed"""
 
 
 class _CodeActions(_Shape):
@@ -182,7 +182,7 @@ async def find_places(room: Room, question: str, path: Path, line: int, name: st
 
 
 async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_SECONDS / 2) -> list[CodeProblem]:
-    """What is wrong in a file, or in all; the gravest first. The file's text as it is now is waited for."""
+    """Problems of a file, or of all files; most severe first. Waits for the diagnostics of the current text."""
     params: dict[str, Any] = {"timeoutMs": int(seconds * 1000)}
     if path is not None:
         await room.editor.hold((path,))
@@ -193,7 +193,7 @@ async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_S
 
 
 async def known_problems(room: Room, path: Path) -> list[CodeProblem]:
-    """What the editor knows to be wrong in a file at this moment."""
+    """The problems of a file that the editor knows now, without waiting."""
     return await _problems(room, {"uri": path.as_uri()}, 1.0)
 
 
@@ -228,7 +228,7 @@ async def find_symbols(room: Room, path: Path | None, query: str | None) -> list
 
 
 async def rename(room: Room, path: Path, line: int, name: str, new_name: str) -> dict[Path, tuple[str, str]]:
-    """What a rename changes: each file's text before and after. Nothing is written."""
+    """The effect of a rename: the text of each file before and after. Nothing is written."""
     params = {**await _place(room, path, line, name), "newName": new_name}
     edit = (await _ask(room, "rename", params, _Rename)).edit
     texts = await _texts(room, edit)
@@ -238,7 +238,7 @@ async def rename(room: Room, path: Path, line: int, name: str, new_name: str) ->
 
 
 async def offered_fixes(room: Room, path: Path) -> dict[int, list[str]]:
-    """Line → the fixes that `fix` can make there. Nothing when nobody answers soon: they are an offer."""
+    """Line → titles of the fixes that `fix` can apply there. Empty if there is no answer soon."""
     lines = (await room.look(path)).text.count("\n") + 1
     try:
         actions = await _fixes(room, path, 0, lines, OFFER_SECONDS)
@@ -253,17 +253,17 @@ async def offered_fixes(room: Room, path: Path) -> dict[int, list[str]]:
 
 
 async def fix(room: Room, path: Path, line: int, title: str) -> dict[Path, tuple[str, str]]:
-    """What a fix of that title changes: each file's text before and after. Nothing is written."""
+    """The effect of the fix with this title: the text of each file before and after. Nothing is written."""
     actions = await _fixes(room, path, line - 1, line, ANSWER_SECONDS)
     for action in actions:
         if action.title == title:
             return await _texts(room, action.edit)
     titles = ", ".join(sorted({repr(action.title) for action in actions})) or "none"
-    raise ToolError(f"No such fix in line {line} of {path.name}. Offered there: {titles}; else edit by hand")
+    raise ToolError(f"No such fix in line {line} of {path.name}. Offered there: {titles}. Otherwise use update_file")
 
 
 async def _fixes(room: Room, path: Path, first: int, last: int, seconds: float) -> list[_CodeAction]:
-    """The editor's quick fixes between two lines that are edits and nothing else."""
+    """The quick fixes between two lines that consist of edits only."""
     await room.editor.hold((path,))
     span = {"start": {"line": first, "character": 0}, "end": {"line": last, "character": 0}}
     params = {"uri": path.as_uri(), "range": span, "only": ["quickfix"]}
@@ -278,7 +278,7 @@ async def _texts(room: Room, edit: _WorkspaceEdit | None) -> dict[Path, tuple[st
         changes.setdefault(uri, []).extend(edits)
     for change in (edit and edit.document_changes) or ():
         if isinstance(change, _FileOperation):
-            raise ToolError("The language server would move or make files too; do this by hand")
+            raise ToolError("The language server would also create or move files; make the changes yourself")
         changes.setdefault(change.text_document.uri, []).extend(change.edits)
     texts: dict[Path, tuple[str, str]] = {}
     for uri, edits in changes.items():
@@ -292,11 +292,11 @@ async def _ask(
 ) -> _S:
     answer = await room.editor.query(method, params, seconds)
     if answer is None:
-        raise ToolError("No language server answers; use grep and read_file instead")
+        raise ToolError("No language server answered; use grep and read_file instead")
     try:
         return shape.model_validate(answer)
     except ValidationError as error:
-        raise ToolError("The language server gave an answer that cannot be read") from error
+        raise ToolError("The language server sent an invalid answer") from error
 
 
 async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]:
@@ -310,7 +310,7 @@ async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]
     )
     for number in near:
         if found := pattern.search(lines[number]):
-            # Of a.b.c the last part is what is meant.
+            # For a.b.c the position of c is meant.
             start = found.start() + name.rfind(".") + 1
             units, width = UNITS[room.editor.encoding]
             character = len(lines[number][:start].encode(units)) // width
@@ -356,7 +356,7 @@ def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
     at = 0
     for start, end, new in spans:
         if start < at:
-            raise ToolError("The language server's edits overlap; do this by hand")
+            raise ToolError("The language server's edits overlap; make the changes yourself")
         pieces += [text[at:start], new]
         at = end
     return "".join([*pieces, text[at:]])
@@ -365,5 +365,5 @@ def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
 def _path(uri: str) -> Path:
     parts = urlsplit(uri)
     if parts.scheme != "file":
-        raise ToolError(f"{uri} is no file")
+        raise ToolError(f"{uri} is not a file URI")
     return Path(unquote(parts.path))

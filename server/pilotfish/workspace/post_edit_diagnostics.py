@@ -1,7 +1,7 @@
-"""What the editor's language servers say of an edit that was just made: the errors that were not there before.
+"""Finds the errors that an edit introduced, through the editor's language servers.
 
-An edit waits for them a little, and never in vain twice: a kind of file of which nobody spoke in time is not waited
-for again until somebody speaks of one, and an editor that does not answer is not asked again.
+An edit waits a short time for diagnostics. If there are none in time for a file suffix, later edits of such files do
+not wait until diagnostics for that suffix arrive. An editor that does not answer is not asked again.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from pilotfish.workspace.language_servers import CodeProblem, Room, find_problem
 
 WAIT = 1.5
 """seconds a language server is given to look at an edit"""
-MAX_TOLD = 5
+MAX_SHOWN = 5
 
 
 class PostEditDiagnostics:
-    """One per workspace: it remembers who speaks."""
+    """One per workspace: it remembers for which files diagnostics arrive."""
 
     def __init__(self, room: Room, clock: Clock) -> None:
         self._room = room
         self._clock = clock
-        self._nobody = False
-        self._silent: set[str] = set()
-        """kinds of files that no language server spoke of"""
+        self._no_answer = False
+        self._silent_suffixes: set[str] = set()
+        """file suffixes without diagnostics so far"""
 
     async def before(self, path: Path) -> Counter[str]:
-        """What is wrong with a file already, as the editor knows it; nothing is waited for."""
+        """The messages of the known problems of a file, with their counts. Does not wait."""
         return Counter(problem.message for problem in await self._ask(path, wait=False))
 
     async def after(self, path: Path, before: Counter[str]) -> str | None:
-        """The errors that came with an edit, in words; None when there are none, or nobody says."""
+        """A note on the errors that the edit introduced; None if there are none or no server answers."""
         began = self._clock.now()
-        wait = path.suffix not in self._silent
+        wait = path.suffix not in self._silent_suffixes
         found = await self._ask(path, wait=wait)
         if wait and not found and self._clock.now() - began >= WAIT:
-            self._silent.add(path.suffix)
+            self._silent_suffixes.add(path.suffix)
         known = Counter(before)
         fresh: list[CodeProblem] = []
         for problem in found:
@@ -47,26 +47,26 @@ class PostEditDiagnostics:
                 known[problem.message] -= 1
             elif problem.severity == "error":
                 fresh.append(problem)
-        return _words(fresh) if fresh else None
+        return _summary(fresh) if fresh else None
 
     async def _ask(self, path: Path, *, wait: bool) -> Sequence[CodeProblem]:
-        if self._nobody:
+        if self._no_answer:
             return ()
         try:
             asked = find_problems(self._room, path, WAIT) if wait else known_problems(self._room, path)
             found = [problem for problem in await asked if problem.path == path]
         except ToolError:
-            self._nobody = True
+            self._no_answer = True
             return ()
         if found:
-            self._silent.discard(path.suffix)
+            self._silent_suffixes.discard(path.suffix)
         return found
 
 
-def _words(problems: Sequence[CodeProblem]) -> str:
-    told = [
+def _summary(problems: Sequence[CodeProblem]) -> str:
+    shown = [
         f"line {problem.line}: {problem.message}" + (f" [{problem.source}]" if problem.source else "")
-        for problem in problems[:MAX_TOLD]
+        for problem in problems[:MAX_SHOWN]
     ]
-    more = f" and {len(problems) - MAX_TOLD} more" if len(problems) > MAX_TOLD else ""
-    return f"the language server now reports: {'; '.join(told)}{more}"
+    more = f" and {len(problems) - MAX_SHOWN} more" if len(problems) > MAX_SHOWN else ""
+    return f"the language server now reports: {'; '.join(shown)}{more}"

@@ -1,10 +1,10 @@
-"""The workspace of one session: the only door to files and processes.
+"""The workspace of one session: all access to files and processes.
 
-Hides: whether a file is open in an editor, its encoding and line ends, who else is writing to it. Promises:
+It hides whether a file is open in an editor, its encoding and line endings, and concurrent writers. It promises:
 - what is read is what the user sees;
-- nothing is written over text that nobody has read: edits are rebased over it or refused;
-- what was approved is exactly what runs, or nothing is;
-- what a turn changed can be put back, except where others have moved on.
+- text that the model has not read is never overwritten: edits are rebased over it or refused;
+- an approved edit is applied exactly as it was shown, or not at all;
+- the changes of a turn can be undone, except in files that others changed since.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pilotfish.workspace.post_edit_diagnostics import PostEditDiagnostics
 from pilotfish.workspace.process.processes import Processes
 from pilotfish.workspace.process.sandbox import Sandbox, find_sandbox
 
-CANCEL_GRACE = 1.0  # seconds a cancelled call waits for a write that has begun
+CANCEL_GRACE = 1.0  # seconds that a cancelled call waits for a write that has begun
 
 T = TypeVar("T")
 
@@ -57,8 +57,8 @@ class Workspace:
         clock = clock or Clock()
         self._views = Views(editor, clock)
         self._writer = FileWriter(editor, self._views, clock)
-        self._known = ReadTracker()
-        self._aftermath = PostEditDiagnostics(self, clock)
+        self._read_tracker = ReadTracker()
+        self._diagnostics = PostEditDiagnostics(self, clock)
         self._sandbox = sandbox
         self._unclaimed: list[FileChange] = []
         self._running: set[asyncio.Task[Any]] = set()
@@ -74,11 +74,11 @@ class Workspace:
     # -- looking -----------------------------------------------------------------------------------------------
 
     def resolve(self, text: str) -> ResolvedPath:
-        """Where a path leads. Outside and sensitive places are named as such, not refused: policy judges."""
+        """The resolved path. Paths that are outside or sensitive are marked, not refused: policy decides."""
         return resolve(text, self.roots, self._home)
 
     def relative(self, path: Path) -> str:
-        """The path as people and models read it: from its root, with the root's name when there are several."""
+        """The path for display: relative to its root, with the name of the root if there are several."""
         for root in self.roots:
             if path.is_relative_to(root):
                 inner = path.relative_to(root)
@@ -90,17 +90,17 @@ class Workspace:
         return self._editor.buffers()
 
     async def read(self, path: Path) -> View:
-        """The file as the user sees it, for the model: it is remembered what the model knows of it."""
+        """The file as the user sees it. Records that the model has read it."""
         view = await self.look(path)
         self.learn(view)
         return view
 
     def learn(self, view: View, lines: range | None = None) -> None:
         """The model was shown this view, or only these of its lines (counting from 1)."""
-        self._known.learn(view, lines)
+        self._read_tracker.learn(view, lines)
 
     async def look(self, path: Path) -> View:
-        """The file as the user sees it, for the program: the model learns nothing by it."""
+        """The file as the user sees it. Does not count as read by the model."""
         view = await self._views.look(path)
         if view is None:
             raise ToolError(self._missing(path))
@@ -111,8 +111,8 @@ class Workspace:
         return await asyncio.to_thread(disks.window, path, first, count)
 
     def changed_since_read(self) -> tuple[Path, ...]:
-        """Files that are no longer as the model knows them. Each new state of a file is named once."""
-        return self._known.changed(self._views)
+        """Files that changed since the model read them. Each new state of a file is reported once."""
+        return self._read_tracker.changed(self._views)
 
     # -- changing ----------------------------------------------------------------------------------------------
 
@@ -124,16 +124,16 @@ class Workspace:
     async def apply(
         self, path: Path, intent: Rewrite | Edit, approved: Mapping[str, str] = MappingProxyType({})
     ) -> Edited:
-        """Make an edit against the text the model read, over what others did since. All of it or nothing.
+        """Apply an edit of the text that the model read, rebased over later changes. All of it or nothing.
 
-        `approved` (path → `Draft.version`) binds it: it then does exactly what the preview showed, or is refused."""
+        `approved` (path → `Draft.version`) limits the edit to exactly what the preview showed; others are refused."""
         version = approved.get(str(path), "") if approved else None
-        problems = await self._aftermath.before(path)
-        edited = await self._whole(self._apply(path, intent, version))
+        problems = await self._diagnostics.before(path)
+        edited = await self._run_to_end(self._apply(path, intent, version))
         if edited.change is None:
             return edited
         try:
-            fresh = await self._aftermath.after(path, problems)
+            fresh = await self._diagnostics.after(path, problems)
         except asyncio.CancelledError:
             self._unclaimed.append(edited.change)
             raise
@@ -142,31 +142,31 @@ class Workspace:
     async def apply_all(
         self, intents: Mapping[Path, Rewrite | Edit], approved: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[Edited, ...]:
-        """Make edits of several files: in all of them or in none, even when the caller is cancelled meanwhile."""
-        return await self._whole(self._apply_all(intents, approved))
+        """Edit several files: all of them or none, even if the caller is cancelled meanwhile."""
+        return await self._run_to_end(self._apply_all(intents, approved))
 
     async def delete(self, path: Path) -> FileChange:
         """Delete a file; never one with unsaved text."""
-        return await self._whole(self._delete(path))
+        return await self._run_to_end(self._delete(path))
 
     async def rename(self, old: Path, new: Path) -> FileChange:
         """Move a file; never onto another, never one with unsaved text."""
-        return await self._whole(self._rename(old, new))
+        return await self._run_to_end(self._rename(old, new))
 
     async def undo(self, changes: Sequence[FileChange], dry_run: bool = False) -> Undone:
-        """Put back what these changes (of one turn, in order) did, except in files that were changed since."""
-        return await self._whole(self._take(changes, "undo", dry_run=dry_run))
+        """Undo these changes (of one turn, in order), except in files that were changed since."""
+        return await self._run_to_end(self._take(changes, "undo", dry_run=dry_run))
 
     async def redo(self, changes: Sequence[FileChange], dry_run: bool = False) -> Undone:
-        """Do these changes again after an undo, except in files that were changed since."""
-        return await self._whole(self._take(changes, "redo", dry_run=dry_run))
+        """Redo these changes after an undo, except in files that were changed since."""
+        return await self._run_to_end(self._take(changes, "redo", dry_run=dry_run))
 
     async def save_own_edits(self) -> tuple[Path, ...]:
-        """Before a command: save what only the agent made dirty. Gives the files whose disk text is still behind."""
+        """Before a command: save documents that only the agent changed. Returns the files still unsaved."""
         return await self._writer.save_own_edits()
 
     def take_unclaimed(self) -> tuple[FileChange, ...]:
-        """Changes that were made although their call was cancelled meanwhile; each is given once."""
+        """Changes whose call was cancelled before it could report them. Each is returned once."""
         taken, self._unclaimed = tuple(self._unclaimed), []
         return taken
 
@@ -184,7 +184,7 @@ class Workspace:
             written = await self._writer.write(path, self._drafter(path, intent, approved))
             edited = await asyncio.to_thread(edited_by, written, path, self.relative(path))
             if edited.change is not None:
-                self._known.wrote(path, written.after)
+                self._read_tracker.wrote(path, written.after)
             return edited
 
     async def _apply_all(
@@ -199,25 +199,25 @@ class Workspace:
             kept = (await self._take(changes, "undo", dry_run=False)).refused
             if kept:
                 names = ", ".join(self.relative(refusal.path) for refusal in kept)
-                raise ToolError(f"It stopped half-way ({error}), and these files stay changed: {names}") from error
+                raise ToolError(f"The edit failed half-way ({error}). These files remain changed: {names}") from error
             raise ToolError(f"Nothing was changed: {error}") from error
         return tuple(made)
 
     def _drafter(self, path: Path, intent: Intent, approved: str | None = None) -> Callable[[View | None], Draft]:
-        base = self._known.text(path)
-        unseen = self._known.unseen(path) if isinstance(intent, Rewrite) else ()
+        base = self._read_tracker.text(path)
+        unseen = self._read_tracker.unseen(path) if isinstance(intent, Rewrite) else ()
         first: list[str] = []
 
         def drafted(view: View | None) -> Draft:
             if unseen and view is not None:
                 rest = ", ".join(f"{lines.start}-{lines.stop - 1}" for lines in unseen[:5])
-                raise ToolError(f"of {path} you have not read lines {rest}; read them first, or use update_file")
-            # After a first look the edit is against what was seen then, even if the model had read nothing.
+                raise ToolError(f"you have not read lines {rest} of {path}; read them first, or use update_file")
+            # On a retry, an edit without a base text is based on the text of the first attempt.
             made = draft(path, intent, base if base is not None or not first else first[0], view)
             if view is not None:
                 first.append(view.text)
             if approved is not None and made.version != approved:
-                raise StaleEdit(f"{path} has moved on since this edit was shown and approved; nothing was written")
+                raise StaleEdit(f"{path} has changed since this edit was shown and approved; nothing was written")
             return made
 
         return drafted
@@ -227,7 +227,7 @@ class Workspace:
             await self._writer.hold(path)
             view = await self.look(path)
             await self._writer.delete(path, view)
-            self._known.forget(path)
+            self._read_tracker.forget(path)
             return deletion_of(path, view)
 
     async def _rename(self, old: Path, new: Path) -> FileChange:
@@ -237,7 +237,7 @@ class Workspace:
             await self._writer.hold(old)
             view = await self.look(old)
             await self._writer.rename(old, new, view)
-            self._known.move(old, new)
+            self._read_tracker.move(old, new)
             return renaming_of(old, new, view.data, view.data)
 
     async def _take(
@@ -254,7 +254,7 @@ class Workspace:
         return Undone(tuple(done), tuple(refusals))
 
     async def _try_step(self, step: UndoStep) -> FileChange:
-        """What the step would do; refused as the step itself would be."""
+        """The change that the step would make. Raises the same errors as the step itself."""
         await self._writer.hold(step.path)
         view = await self._views.look(step.path)
         if step.then is None:
@@ -264,7 +264,7 @@ class Workspace:
         elif not holds(view, step.now) or (view and view.dirty):
             raise StaleEdit(f"{step.path} has been changed since")
         elif step.target.exists():
-            raise ToolError(f"{step.target} exists already; nothing is overwritten")
+            raise ToolError(f"{step.target} already exists; nothing was overwritten")
         in_place = step.path == step.target and step.then is not None
         return change_of_step(step, via=view.source if view and in_place else "disk")
 
@@ -295,8 +295,8 @@ class Workspace:
         if view is not None and view.dirty:
             raise StaleEdit(f"{step.path} has unsaved text in the editor")
 
-    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to its end even if the caller is cancelled: a write that has begun is finished and accounted for."""
+    async def _run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs `work` to its end even if the caller is cancelled: a write that has begun is finished and recorded."""
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -131,7 +131,7 @@ def test_a_directory_swapped_for_a_link_meanwhile_is_not_written_through(folder:
     staged = Staged(folder / "dir/x", b"new", None)
     (folder / "dir").rename(folder / "moved")
     (folder / "dir").symlink_to("elsewhere")
-    with pytest.raises(Refused, match="became a link"):
+    with pytest.raises(Refused, match="was replaced by a link"):
         staged.commit()
     assert names(folder / "elsewhere") == []
 

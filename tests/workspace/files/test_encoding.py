@@ -65,7 +65,7 @@ def test_what_is_not_text_is_refused(data: bytes) -> None:
 
 
 def test_a_character_the_encoding_does_not_have_is_named() -> None:
-    with pytest.raises(Refused, match=r"line 2 would hold U\+2192.*latin-1"):
+    with pytest.raises(Refused, match=r"line 2 would contain U\+2192.*latin-1"):
         encode("a\n→", Form(encoding="latin-1"))
 
 

@@ -192,7 +192,7 @@ async def test_a_document_in_the_wrong_encoding_is_read_from_disk_and_must_not_b
     editor.type(path, 0, "x")
     view = await seen(views, path)
     assert (view.text, view.dirty) == ("xcaf\ufffd\n", True)
-    assert "saving would destroy them" in str(view.trouble)
+    assert "saving it would destroy characters" in str(view.trouble)
 
 
 async def test_a_document_in_its_own_old_encoding_is_fine(views: Views, editor: FakeEditor, path: Path) -> None:

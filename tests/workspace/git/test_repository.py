@@ -145,7 +145,7 @@ def test_a_settings_file_that_is_no_file_does_not_block(
     make(tmp_path)
     (tmp_path / ".git/config").unlink()
     os.mkfifo(tmp_path / ".git/config")
-    assert programs_in(tmp_path, environ) == ("a repository that git does not read in time",)
+    assert programs_in(tmp_path, environ) == ("a repository that git could not read in time",)
     assert own_settings(tmp_path, environ) is None
 
 

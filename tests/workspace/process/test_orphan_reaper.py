@@ -50,13 +50,13 @@ def test_the_commands_and_the_scratch_folder_of_a_killed_server_go(tmp_path: Pat
     assert not Path(scratch).exists()
 
 
-async def test_the_warden_goes_with_the_session(tmp_path: Path) -> None:
+async def test_the_reaper_ends_with_the_session(tmp_path: Path) -> None:
     from pilotfish.workspace.process.processes import Processes
     from pilotfish.workspace.process.sandbox import no_sandbox
 
     processes = Processes([tmp_path], sandbox=lambda: no_sandbox("a test"))
     await processes.run("true", timeout=20, tell=lambda _: None)
-    finalizer = processes._warden._close
+    finalizer = processes._orphan_reaper._close
     assert finalizer is not None
     details = finalizer.peek()
     assert details is not None

@@ -70,7 +70,7 @@ async def test_a_vanished_working_directory_is_left_for_the_first_root(processes
     (tmp_path / "gone").rmdir()
     finished = await run(processes, "pwd")
     assert finished.output == f"{tmp_path}\n"
-    assert finished.notes == (f"the working directory {tmp_path}/gone does not exist any more; ran in {tmp_path}",)
+    assert finished.notes == (f"the working directory {tmp_path}/gone no longer exists; the command ran in {tmp_path}",)
 
 
 async def test_a_vanished_root_is_said_so(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_a_vanished_root_is_said_so(tmp_path: Path) -> None:
     root.mkdir()
     processes = Processes([root], sandbox=lambda: no_sandbox("a test"))
     root.rmdir()
-    with pytest.raises(ToolError, match="does not exist any more"):
+    with pytest.raises(ToolError, match="no longer exists"):
         await run(processes, "true")
 
 

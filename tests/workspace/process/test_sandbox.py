@@ -365,7 +365,7 @@ async def test_without_network_nothing_is_reached(confined: Processes) -> None:
 async def test_what_is_left_behind_ends_with_the_sandbox_and_is_told(confined: Processes) -> None:
     finished = await confined.run("sleep 60 & echo started", timeout=20, tell=lambda _: None)
     assert (finished.output, finished.left) == ("started\n", None)
-    assert finished.notes == ("the sandbox ended 1 processes with the command; a server needs background",)
+    assert finished.notes == ("the sandbox ended 1 processes when the command ended; for a server, set background",)
 
 
 @needs_bubblewrap

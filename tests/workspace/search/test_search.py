@@ -179,7 +179,7 @@ async def test_a_pattern_may_begin_with_a_dash(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["fish(", "(?=fish)", "[z-a]"])
 async def test_a_broken_pattern_is_explained(tmp_path: Path, pattern: str) -> None:
-    with pytest.raises(ToolError, match=r"(?s)refused: .*literal"):
+    with pytest.raises(ToolError, match=r"(?s)rejected the search: .*literal"):
         await find(tmp_path, pattern)
 
 

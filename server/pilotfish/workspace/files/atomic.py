@@ -1,4 +1,4 @@
-"""Files on disk changed whole or not at all, and only if they are still what they were.
+"""Changes files on disk atomically, and only if they have not changed since they were read.
 
 New bytes are written beside the file, synced, and renamed over it; a new file is linked into place, so that it never
 replaces one that came meanwhile. Where the system cannot do that, the file itself is written, and put back if that
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.files.disk import Disk, Moved, check_same, folder_of, name_in, told
+from pilotfish.workspace.files.disk import Disk, Moved, check_same, folder_of, name_in, os_errors
 
 _WRITE = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NEW = _WRITE | os.O_CREAT | os.O_EXCL
@@ -23,14 +23,14 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class Staged:
-    """New bytes of a file, on disk beside it, safe from a crash; not yet the file. Commit or discard, once."""
+    """New content of a file, synced to a temporary file beside it. Call `commit` or `discard` once."""
 
     def __init__(self, path: Path, data: bytes, like: Disk | None) -> None:
         self.path = path
         self._data = data
         self._like = like
         self._temporary: str | None = None
-        with told(path):
+        with os_errors(path):
             if like is not None and not os.access(path, os.W_OK):
                 raise ToolError(f"{path} is read-only")
             with folder_of(path.parent, make=like is None) as folder:
@@ -50,7 +50,7 @@ class Staged:
             with open(handle, "wb", buffering=0) as file:  # noqa: PTH123 -- an open descriptor has no path
                 _write_all(file.fileno(), self._data)
                 if self._like is not None:
-                    _dress(file.fileno(), self.path, self._like)
+                    _copy_attributes(file.fileno(), self.path, self._like)
                 os.fsync(file.fileno())
         except BaseException:
             os.unlink(target, dir_fd=at)
@@ -58,8 +58,8 @@ class Staged:
         self._temporary = name
 
     def commit(self) -> None:
-        """Make it the file, if the file is still what it was (`Moved` otherwise)."""
-        with told(self.path), folder_of(self.path.parent) as folder:
+        """Replace the file. Raises `Moved` if the file changed since it was read."""
+        with os_errors(self.path), folder_of(self.path.parent) as folder:
             try:
                 if self._like is None:
                     self._create(folder)
@@ -126,8 +126,8 @@ class Staged:
 
 
 def remove(path: Path, expected: Disk) -> None:
-    """Delete the file, if it is still what it was (`Moved` otherwise)."""
-    with told(path), folder_of(path.parent) as folder:
+    """Delete the file. Raises `Moved` if it changed since it was read."""
+    with os_errors(path), folder_of(path.parent) as folder:
         check_same(path, folder, expected)
         target, at = name_in(path, folder)
         os.unlink(target, dir_fd=at)
@@ -135,8 +135,8 @@ def remove(path: Path, expected: Disk) -> None:
 
 
 def rename(old: Path, new: Path, expected: Disk) -> None:
-    """Move a file, never onto another (`FileExistsError`); `Moved` when it is not what it was."""
-    with told(old), folder_of(old.parent) as source, folder_of(new.parent, make=True) as destination:
+    """Move a file. Raises `FileExistsError` instead of overwriting, and `Moved` if the file changed."""
+    with os_errors(old), folder_of(old.parent) as source, folder_of(new.parent, make=True) as destination:
         check_same(old, source, expected)
         (name, at), (target, to) = name_in(old, source), name_in(new, destination)
         if new.exists() and old.samefile(new) and old.name.casefold() == new.name.casefold():
@@ -175,8 +175,8 @@ def _overwrite(target: str, at: int | None, data: bytes, before: bytes) -> None:
             raise
 
 
-def _dress(handle: int, path: Path, like: Disk) -> None:
-    """Owner, rights and attributes of the file that is replaced; an owner we may not give stays ours."""
+def _copy_attributes(handle: int, path: Path, like: Disk) -> None:
+    """Copy owner, mode and extended attributes of the replaced file; an owner that cannot be set is ignored."""
     if hasattr(os, "fchown") and like.owner != (os.fstat(handle).st_uid, os.fstat(handle).st_gid):
         with contextlib.suppress(OSError):
             os.fchown(handle, *like.owner)

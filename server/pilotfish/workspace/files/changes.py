@@ -1,4 +1,4 @@
-"""What calls did to files, kept so that it can be put back and done again.
+"""The changes that calls made to files, and the steps that undo and redo them.
 
 Pure. `steps` says for a turn's changes what each file must be now and what it shall become; the workspace takes the
 steps, each only if the file is still what it must be.
@@ -34,14 +34,14 @@ class FileChange:
 
 
 class Refusal(NamedTuple):
-    """A file that was not put back, and why."""
+    """A file that was not restored, and the reason."""
 
     path: Path
     why: str
 
 
 class Undone(NamedTuple):
-    """What an undo or redo did (or would do), and what it left alone."""
+    """What an undo or redo did (or would do), and what it refused."""
 
     done: tuple[FileChange, ...]
     refused: tuple[Refusal, ...]
@@ -53,10 +53,10 @@ class UndoStep:
 
     path: Path
     now: bytes | None
-    """what it must be"""
+    """the content that it must have now"""
     target: Path
     then: bytes | None
-    """what it shall be, at `target`"""
+    """the content that it gets, at `target`"""
 
 
 def steps(

@@ -1,4 +1,4 @@
-"""Files on disk, read without surprises.
+"""Reads files on disk safely.
 
 Every path that comes here is resolved: none of its parts was a symbolic link when it was judged. The way to a file
 is walked again part by part without following links, so that a link put there since is refused, not followed.
@@ -29,18 +29,18 @@ MAX_SCANNED = 2 << 30  # bytes of a big file passed over to reach a line
 MAX_WINDOW = 1 << 20  # bytes of a big file given at once
 
 _KINDS = (
-    (stat.S_ISDIR, "a directory; list_dir shows what is in it"),
+    (stat.S_ISDIR, "a directory; use list_dir"),
     (stat.S_ISFIFO, "a pipe, not a file"),
     (stat.S_ISSOCK, "a socket, not a file"),
     (stat.S_ISCHR, "a device, not a file"),
     (stat.S_ISBLK, "a device, not a file"),
-    (stat.S_ISLNK, "a link that was put there after its path was checked"),
+    (stat.S_ISLNK, "a link that was created after the path was checked"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A file's bytes at one moment, and what tells that moment from another."""
+    """The content of a file at one moment, and an identity that changes with it."""
 
     data: bytes
     identity: str
@@ -66,12 +66,12 @@ class TooBig(Refused):
 
 
 class Moved(Exception):
-    """The file is not as it was when it was looked at."""
+    """The file changed since it was read."""
 
 
 def read(path: Path, limit: int = MAX_TEXT_BYTES) -> Disk | None:
     """The file, or None when there is none. Never waits on a pipe or device; never more than `limit` bytes."""
-    with told(path):
+    with os_errors(path):
         try:
             with folder_of(path.parent) as folder:
                 return _read(path, folder, limit)
@@ -81,7 +81,7 @@ def read(path: Path, limit: int = MAX_TEXT_BYTES) -> Disk | None:
 
 def window(path: Path, first: int, count: int) -> Window:
     """Lines from the `first` (counting from 1), read on the way through the file; not the file."""
-    with told(path), folder_of(path.parent) as folder:
+    with os_errors(path), folder_of(path.parent) as folder:
         name, at = name_in(path, folder)
         _regular(path, os.stat(name, dir_fd=at, follow_symlinks=False))
         with open(os.open(name, _READ, dir_fd=at), "rb") as file:  # noqa: PTH123 -- an open descriptor has no path
@@ -95,7 +95,9 @@ def window(path: Path, first: int, count: int) -> Window:
                     break
                 before += ends
                 if file.tell() > MAX_SCANNED:
-                    raise TooBig(f"{path}: line {first} is too far in; use a command such as sed -n {first},+100p")
+                    raise TooBig(
+                        f"{path}: line {first} is too far from the start; use a command such as sed -n {first},+100p"
+                    )
             while len(found) < count and gathered < MAX_WINDOW and (line := file.readline(MAX_WINDOW)):
                 found.append(line.rstrip(b"\r\n"))
                 gathered += len(line)
@@ -103,7 +105,7 @@ def window(path: Path, first: int, count: int) -> Window:
 
 
 def identity(path: Path) -> str | None:
-    """What `read` would call this moment, without reading. None: no file there."""
+    """The current `Disk.identity`, without reading the file. None if there is no file."""
     try:
         found = path.lstat()
     except (OSError, ValueError):
@@ -139,7 +141,7 @@ def folder_of(path: Path, *, make: bool = False) -> Generator[int | None]:
                 inner = os.open(part, _DIRECTORY, dir_fd=handle)
             except OSError as error:
                 if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(part, handle):
-                    raise Refused(f"{path}: {part} became a link while it was used") from error
+                    raise Refused(f"{path}: {part} was replaced by a link") from error
                 raise
             os.close(handle)
             handle = inner
@@ -171,8 +173,8 @@ def name_in(path: Path, folder: int | None) -> tuple[str, int | None]:
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Generator[None]:
-    """System errors as words the model can act on. FileNotFoundError passes for the caller to judge."""
+def os_errors(path: Path) -> Generator[None]:
+    """Turns OSError into ToolError with a message for the model. FileNotFoundError and FileExistsError pass."""
     try:
         yield
     except (FileNotFoundError, FileExistsError):

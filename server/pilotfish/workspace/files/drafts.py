@@ -1,5 +1,4 @@
-"""What an edit would do, computed before it is done. A preview and the edit itself come from here: what was approved
-is what runs.
+"""Computes the effect of an edit before it is applied. The preview and the edit both use it.
 
 Pure. An intent is made against the text the model read (`base`) and drafted against the file as it is now.
 """
@@ -22,21 +21,21 @@ SHOWN_DIFF_LINES = 60  # of what others changed
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """The whole file shall be this text."""
+    """Replace the whole file with this text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """These replacements, all or none."""
+    """Apply these replacements, all or none."""
 
     replacements: tuple[Replacement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """The file shall be these bytes again; it is refused unless it is now what it is expected to be."""
+    """Restore these bytes; refused unless the file has the expected content now."""
 
     data: bytes
     expected: bytes | None
@@ -51,7 +50,7 @@ class Draft:
 
     path: Path
     before: str | None
-    """unified text; None: there is no file"""
+    """unified text; None if there is no file"""
     after: str
     hunks: tuple[Hunk, ...] = field(repr=False)
     """of `view.exact`"""
@@ -96,7 +95,7 @@ def _create(path: Path, intent: Intent) -> Draft:
         case Restore():
             raise StaleEdit(f"{path} has been deleted since")
         case Edit():
-            raise ToolError(f"{path} does not exist; write_file makes new files")
+            raise ToolError(f"{path} does not exist; use write_file for new files")
 
 
 def _rewrite(path: Path, text: str, base: str | None, view: View) -> Draft:
@@ -131,13 +130,13 @@ def _edit(path: Path, replacements: tuple[Replacement, ...], base: str | None, v
 
 def _restore(path: Path, data: bytes, expected: bytes | None, view: View) -> Draft:
     if expected is None:
-        raise StaleEdit(f"{path} exists again: somebody made it since")
+        raise StaleEdit(f"{path} exists again: somebody created it since")
     if not holds(view, expected):
         raise StaleEdit(f"{path} has been changed since")
     exact = decode_or_none(data)
     if exact is None:
         if view.source == "buffer":
-            raise Refused(f"{path} was not text before, and is open in the editor")
+            raise Refused(f"{path} was a binary file before and is open in the editor; close it there first")
         return Draft(path=path, before=view.text, after="", hunks=(), exact="", data=data, view=view)
     text = unify(exact)
     if view.source == "disk":
@@ -164,7 +163,7 @@ def decode_or_none(data: bytes) -> str | None:
 
 def _drafted(path: Path, view: View, hunks: tuple[Hunk, ...], notes: tuple[str, ...]) -> Draft:
     if view.uneven:
-        notes = (*notes, "its line ends are not all alike; the editor makes them so when it saves")
+        notes = (*notes, "the file has mixed line endings; the editor makes them uniform when it saves")
     own = in_form(hunks, view.exact, view.form)
     exact = replace(view.exact, own)
     data = encode(exact, view.form)
@@ -190,14 +189,14 @@ def _try(text: str, replacements: tuple[Replacement, ...]) -> Matched | ToolErro
 def _others(base: str, current: str) -> tuple[str, ...]:
     if base == current:
         return ()
-    return (f"the file had been changed since you read it; that was kept:\n{_shown_diff(base, current)}",)
+    return (f"others changed the file after you read it; their changes were kept:\n{_shown_diff(base, current)}",)
 
 
 def _stale(path: Path, base: str, conflict: Conflict) -> StaleEdit:
     touched = replace(base, conflict.theirs)
     return StaleEdit(
         f"{path} was changed since you read it, in the lines you want to edit. Nothing was written. "
-        f"What changed:\n{_shown_diff(base, touched)}\nRead it again, then edit what is there now."
+        f"What changed:\n{_shown_diff(base, touched)}\nRead it again before you edit it."
     )
 
 

@@ -1,4 +1,4 @@
-"""Texts compared and changed: hunks, and their rebase over what somebody else did meanwhile.
+"""Compares texts, applies hunks, and rebases hunks over concurrent changes.
 
 Pure. All texts here are unified: lines end in `\n`. Offsets are code points.
 """
@@ -18,13 +18,13 @@ COARSE_DIFF_LINES = 200_000  # beyond it a changed middle is one hunk
 
 @dataclass(frozen=True, slots=True)
 class Conflict(Exception):
-    """Hunks touch what somebody else changed. `theirs` are those changes, as hunks of the base."""
+    """Hunks overlap with changes by somebody else. `theirs` are those changes, as hunks of the base."""
 
     theirs: tuple[Hunk, ...]
 
 
 def diff(before: str, after: str) -> tuple[Hunk, ...]:
-    """Hunks of whole lines that make `after` of `before`."""
+    """Hunks of whole lines that turn `before` into `after`."""
     if before == after:
         return ()
     head = _common_head(before, after)
@@ -45,7 +45,7 @@ def diff(before: str, after: str) -> tuple[Hunk, ...]:
 
 
 def narrow(text: str, hunks: Sequence[Hunk]) -> tuple[Hunk, ...]:
-    """The same change in the smallest hunks: what stays is not replaced by itself."""
+    """The same change in the smallest hunks, without replacing equal text."""
     small: list[Hunk] = []
     for hunk in hunks:
         old = text[hunk.start : hunk.end]
@@ -60,7 +60,7 @@ def narrow(text: str, hunks: Sequence[Hunk]) -> tuple[Hunk, ...]:
 
 
 def rebase(hunks: Sequence[Hunk], base: str, current: str) -> tuple[Hunk, ...]:
-    """Hunks of `base` as hunks of `current`. A change that somebody else has already made in the same words is left
+    """Hunks of `base` as hunks of `current`. A change that somebody else already made identically is left
     out. `Conflict` when a hunk touches, or lies right beside, lines that were changed otherwise."""
     theirs = diff(base, current)
     if not theirs:
@@ -81,7 +81,7 @@ def rebase(hunks: Sequence[Hunk], base: str, current: str) -> tuple[Hunk, ...]:
 
 
 def compose(hunks: Sequence[Hunk], start: int, end: int, text: str) -> tuple[Hunk, ...]:
-    """One more replacement, given in offsets of the text as `hunks` make it, as hunks of the text before them."""
+    """Adds a replacement, given in offsets of the text after `hunks`, to these hunks of the text before them."""
     kept: list[Hunk] = []
     late: list[Hunk] = []
     low = high = None
@@ -117,7 +117,7 @@ def count(before: str, after: str) -> tuple[int, int]:
 
 
 def unified_diff(before: str, after: str, name: str, context: int = 3) -> str:
-    """The usual diff between two texts; empty when they are equal."""
+    """The unified diff between two texts; empty if they are equal."""
     hunks = diff(before, after)
     if not hunks:
         return ""

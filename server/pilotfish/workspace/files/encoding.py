@@ -1,4 +1,4 @@
-"""Bytes and text: what form a file has, and how it keeps it.
+"""Decodes and encodes files, and keeps their encoding, byte order mark and line endings.
 
 The agent reads and writes lines that end in `\n`. A file may end them otherwise, begin with a byte order mark, or
 be in an old encoding; all of that is its `Form`, found when it is read and kept when it is written.
@@ -36,7 +36,7 @@ _CRLF = re.compile(r"\r\n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How a file writes its text down."""
+    """Encoding, byte order mark and line endings of a file."""
 
     encoding: str = "utf-8"
     bom: bytes = b""
@@ -93,8 +93,8 @@ def encode(exact: str, form: Form) -> bytes:
         sign = exact[error.start]
         where = exact.count("\n", 0, error.start) + 1
         raise Refused(
-            f"line {where} would hold U+{ord(sign):04X}, which the file's encoding ({form.encoding}) cannot write; "
-            "use other characters"
+            f"line {where} would contain U+{ord(sign):04X}, which the file's encoding ({form.encoding}) cannot "
+            "represent; use other characters"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Where a model means to edit: the text it quotes, found in the file.
+"""Finds the text that a model quotes, in order to replace it.
 
 The exact text first. If it is nowhere, lines are compared with ever less care for what models get wrong (spaces at
 line ends, typographic quotes, line numbers copied along, indentation), and a place counts only when it is the
@@ -51,14 +51,14 @@ class Ambiguous(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A manner of comparing lines: `key` of both must be equal."""
+    """A way to compare lines: two lines match if their `key` is equal."""
 
     note: str
     key: Callable[[str], str]
 
 
 def match(text: str, replacements: Sequence[Replacement]) -> Matched:
-    """All of them, each against the text as those before it leave it; or an error, and none."""
+    """Match all replacements, each against the result of the ones before; raises if one does not match."""
     hunks: tuple[Hunk, ...] = ()
     notes: list[str] = []
     working = text

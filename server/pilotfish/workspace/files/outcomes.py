@@ -1,4 +1,4 @@
-"""What was done to a file, told: a change that can be put back, the diff, and what the model should hear."""
+"""Describes a finished edit: a change that can be undone, the diff, and notes for the model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pilotfish.workspace.files.writer import Written
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """An edit that was made."""
+    """A finished edit."""
 
     change: FileChange | None
-    """None: the file was so already"""
+    """None if the file already had this content"""
     diff: str
-    """what was really changed"""
+    """the diff that was made"""
     saved: bool
-    """the disk holds it too"""
+    """the edit is also on disk"""
     notes: tuple[str, ...]
-    """what the model should hear of it"""
+    """notes for the model"""
 
 
 def edited_by(written: Written, path: Path, name: str) -> Edited:
-    """Takes a while for a long text: not for the event loop."""
+    """Slow for a long text: do not call it on the event loop."""
     return Edited(
         change=_change_of(written, path),
         diff=unified_diff(written.draft.before or "", written.after, name),

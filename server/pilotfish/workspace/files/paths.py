@@ -1,7 +1,7 @@
-"""Where a path leads: through links, across several roots, inside or outside; and whether it is sensitive.
+"""Resolves paths: follows links, searches several roots, and marks paths that are outside or sensitive.
 
-Resolving opens nothing and blocks on nothing. Whether an outside or sensitive path may be touched is policy's matter;
-a path that is no file at all (`/proc`, a device directory, a name with a zero byte) is refused here.
+Resolving opens no file. Policy decides whether an outside or sensitive path may be used; a path that cannot be a
+project file (`/proc`, a device directory, a name with a NUL byte) is refused here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SYSTEM = ("/proc", "/sys", "/dev")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """Where a path leads."""
+    """A path after resolving."""
 
     path: Path
     """absolute, without links, `.` or `..`"""
@@ -28,23 +28,23 @@ class ResolvedPath:
     root: Path | None
     """the root it is inside of"""
     sensitive: str | None
-    """why it is sensitive, in a word or two"""
+    """why it is sensitive, in a few words"""
     secret: bool = False
-    """reading it tells a secret; of the other sensitive files only changing them is dangerous"""
+    """reading it reveals a secret; for other sensitive files only changing them is dangerous"""
 
 
 def resolve(text: str, roots: Sequence[Path], home: Path) -> ResolvedPath:
-    """Where this path leads. A relative one is looked for in every root; `root-name/…` names a root."""
-    # Strings all the way: every call of a tool comes here several times, and pathlib would be most of what it costs.
+    """Resolve a path. A relative path is searched in every root; `root-name/…` names a root."""
+    # Strings instead of pathlib for speed: every tool call resolves paths several times.
     written = os.path.normpath(meant := str(_written(text, roots, home)))
     _check_system(text, written)
     try:
         real = os.path.realpath(meant)
     except (OSError, ValueError) as error:
-        raise Refused(f"{text[:200]} leads nowhere: {error}") from error
+        raise Refused(f"{text[:200]} cannot be resolved: {error}") from error
     _check_system(text, real)
     root = next((root for root in roots if _within(real, root)), None)
-    # A link named .env and a link to .env are both what they look like.
+    # A link named .env and a link to .env are both sensitive.
     mark = mark_of((real, written), home)
     if mark is None or not mark.secret:
         mark = hard_link_mark(real, root, home) or mark
@@ -54,15 +54,15 @@ def resolve(text: str, roots: Sequence[Path], home: Path) -> ResolvedPath:
 
 def _check_system(text: str, path: str) -> None:
     if os.name == "posix" and any(path == system or path.startswith(f"{system}/") for system in _SYSTEM):
-        raise Refused(f"{text} belongs to the running system, not to any project")
+        raise Refused(f"{text} is part of the running system, not of a project")
 
 
 def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
-    """The path that is meant, absolute, links and all."""
+    """The absolute path, before links are followed."""
     if not text.strip():
         raise Refused("the path is empty")
     if "\0" in text:
-        raise Refused("a path cannot hold a zero byte")
+        raise Refused("a path cannot contain a NUL byte")
     if text.startswith("file:"):
         text = unquote(urlsplit(text).path)
     if text == "~" or text.startswith("~/"):
@@ -87,7 +87,7 @@ def _in_roots(path: Path, roots: Sequence[Path]) -> Path:
     found += [candidate for candidate in named if os.path.lexists(candidate) and candidate not in found]
     if len(found) > 1:
         choices = ", ".join(str(candidate) for candidate in found)
-        raise Refused(f"{path} is in several folders; say which: {choices}")
+        raise Refused(f"{path} exists in several folders; name one of them: {choices}")
     if found:
         return found[0]
     if len(named) == 1 and rest:

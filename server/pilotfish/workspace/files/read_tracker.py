@@ -1,4 +1,4 @@
-"""What the model knows of files: the text it read or wrote last, and whether the file is still so."""
+"""Tracks the text of each file that the model last read or wrote, and finds files that changed since."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class _Fact:
     mark: int
     """hash of the text"""
     state: str
-    """version of the view it was learned from, empty when it must be compared"""
+    """version of the view that was read; empty if the text must be compared"""
     seen: tuple[range, ...] | None = None
-    """the lines the model was shown, counting from 1; None: all of them"""
+    """the lines that the model read, counting from 1; None if it read all of them"""
     told: int | None = None
-    """hash of the text the model was told of as changed"""
+    """hash of the changed text that was already reported"""
 
 
 class ReadTracker:
@@ -36,7 +36,7 @@ class ReadTracker:
         self._facts: OrderedDict[Path, _Fact] = OrderedDict()
 
     def learn(self, view: View, lines: range | None) -> None:
-        """The model was shown this file; of a long one perhaps only some lines."""
+        """Records that the model read this view, or only some of its lines."""
         racy = view.disk is not None and time.time() - view.disk.modified < SETTLED
         mark = hash(view.text)
         seen = None if lines is None else (lines,)
@@ -51,12 +51,12 @@ class ReadTracker:
         self._put(path, _Fact(text, hash(text), ""))
 
     def text(self, path: Path) -> str | None:
-        """What the model believes the file to be; None when it has not read it, or so long ago that it is gone."""
+        """The text that the model last read; None if it has not read the file or the text was dropped."""
         fact = self._facts.get(path)
         return None if fact is None else fact.text
 
     def unseen(self, path: Path) -> tuple[range, ...]:
-        """Lines the model has not been shown of a file it has read in part."""
+        """The lines that the model has not read, of a file that it read in part."""
         fact = self._facts.get(path)
         if fact is None or fact.seen is None or fact.text is None:
             return ()
@@ -71,7 +71,7 @@ class ReadTracker:
             self._put(new, replace(fact, state=""))
 
     def changed(self, views: Views) -> tuple[Path, ...]:
-        """Files that are not as known, each state once."""
+        """Files that changed since the model read them. Each state is reported once."""
         changed: list[Path] = []
         for path, fact in tuple(self._facts.items()):
             state, mark = _state(path, views, fact)

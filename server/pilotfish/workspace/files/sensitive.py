@@ -1,7 +1,8 @@
-"""Which files are sensitive, and why in a word or two.
+"""Decides which files are sensitive, with the reason in a few words.
 
-Two kinds: those that tell a secret when they are read, and those that do something when they are changed (they start
-with the shell, the editor, git, a build server, or they instruct agents). Names are compared as a forgiving file system
+There are two kinds: files that reveal a secret when they are read, and files that have an effect when they are changed
+(the shell, the editor, git or a build server runs them, or they instruct agents).
+Names are compared as a forgiving file system
 would compare them: without case, without invisible characters, without trailing dots.
 """
 
@@ -22,11 +23,11 @@ from pathlib import Path
 class Sensitivity:
     why: str
     secret: bool
-    """reading it tells a secret"""
+    """reading it reveals a secret"""
 
 
 def mark_of(paths: Iterable[Path | str], home: Path) -> Sensitivity | None:
-    """The gravest mark of a file that goes by these names."""
+    """The most severe mark of a file with these names."""
     return _mark_of(tuple(map(str, paths)), str(home))
 
 
@@ -74,7 +75,7 @@ _KEY_FOLDERS_AT_HOME = (
 _KEY_FILES_AT_HOME = (".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", ".vault-token")
 
 
-@lru_cache(maxsize=512)  # names alone decide, and a turn comes back to the same few files
+@lru_cache(maxsize=512)  # depends only on names, and a turn uses the same few files repeatedly
 def _mark_of(paths: tuple[str, ...], home: str) -> Sensitivity | None:
     found: Sensitivity | None = None
     house = _plain(home)
@@ -172,7 +173,7 @@ def _rows(table: dict[str, str], *, secret: bool, home: bool) -> list[tuple[Sens
     return [(Sensitivity(why, secret), _pattern(globs), home) for why, globs in table.items()]
 
 
-@cache  # with the first file, not with the start
+@cache  # built for the first file, not at start-up
 def _table() -> tuple[tuple[Sensitivity, re.Pattern[str], bool], ...]:
     return (
         *_rows(_TELLS_SECRETS, secret=True, home=False),

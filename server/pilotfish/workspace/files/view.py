@@ -1,4 +1,4 @@
-"""One view of buffer and disk.
+"""Combines the open document and the file on disk into one view.
 
 An open document wins over the disk when it holds something the disk does not. A document that nobody typed in and that
 lags behind the disk (a command has just written the file, the editor has not reloaded yet) does not: the disk is then
@@ -183,7 +183,7 @@ class Views:
         form = form_of(buffer.text, on_disk.encoding, on_disk.bom)
         trouble: str | None = None
         if loaded is not None and loaded.text is None:
-            trouble = f"{path} is not text on disk"
+            trouble = f"{path} is a binary file on disk"
         elif BROKEN in buffer.text and (loaded is None or BROKEN not in (loaded.text or "")):
             trouble = _broken(path, form)
         elif len({self._text(other) for other in buffers}) > 1:
@@ -223,7 +223,7 @@ class LoadedFile:
     disk: Disk
     exact: str
     text: str | None
-    """unified; None: the file is not text"""
+    """unified; None if the file is not text"""
     form: Form
 
     def view(self) -> View:
@@ -242,7 +242,7 @@ class LoadedFile:
 
 
 def load(path: Path, limit: int = MAX_TEXT_BYTES) -> LoadedFile | None:
-    """The file on disk, or None when there is none. Takes a while for a long one: not for the event loop."""
+    """The file on disk, or None when there is none. Slow for a long file: do not call it on the event loop."""
     disk = disks.read(path, limit)
     if disk is None:
         return None
@@ -268,14 +268,14 @@ def _same_file(one: Path, other: Path, known: os.stat_result | None) -> bool:
 
 def _broken(path: Path, form: Form) -> str:
     return (
-        f"the editor shows {path} with characters it could not read, and saving would destroy them; "
+        f"the editor could not decode {path}, and saving it would destroy characters; "
         f"the user can reopen it with encoding {form.encoding}, or close it"
     )
 
 
 def _binary(path: Path, data: bytes) -> str:
     kind = next((words for magic, words in _MAGIC_WORDS if data.startswith(magic)), "binary data")
-    return f"{path} is not text ({kind}, {len(data):,} bytes); a command can look at it"
+    return f"{path} is not text ({kind}, {len(data):,} bytes); use a command to inspect it"
 
 
 _MAGIC_WORDS = (

@@ -1,7 +1,7 @@
-"""Makes a draft true: through the editor when the document is open, else on disk, whole or not at all.
+"""Applies a draft: through the editor if the document is open, otherwise on disk; completely or not at all.
 
-Nothing is written over what moved on: an edit meets exactly the version it was drafted against, or it is drafted again
-over what is there now. Edits of one file never overlap, over all sessions of the process.
+Concurrent changes are never overwritten: an edit applies to exactly the version it was drafted against, or it is
+drafted again against the current text. Edits of one file never overlap, over all sessions of the process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOCKS: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A draft that was made true."""
+    """A draft that was applied."""
 
     draft: Draft
     after: str
@@ -81,7 +81,7 @@ class FileWriter:
         self._unsaved: dict[Path, _Unsaved] = {}
 
     async def write(self, path: Path, drafted: Callable[[View | None], Draft]) -> Written:
-        """Draft and make it true, again when the file moves on meanwhile. Call it under the file's lock."""
+        """Draft and apply; repeated if the file changes meanwhile. Call it under the file's lock."""
         await self.hold(path)
         refused: Draft | None = None
         refusals: list[int] = []
@@ -100,7 +100,7 @@ class FileWriter:
                     return await self._finish(draft)
                 refused = draft
                 if refusals.count(view.buffer.version) == REFUSALS:
-                    raise ToolError(f"the editor does not let {path} be edited; nothing was written. It may be locked")
+                    raise ToolError(f"the editor refused to edit {path}, which may be locked; nothing was written")
             elif await self._on_disk(draft):
                 return _written(draft, "disk", saved=True)
         raise StaleEdit(f"{path} keeps changing while it is edited; nothing was written. Try again in a moment")
@@ -111,13 +111,13 @@ class FileWriter:
             return
         if path.suffix.casefold() == ".ipynb":
             raise Refused(
-                f"{path} is a notebook: the editor keeps it as cells, and editing the file beside it loses text"
+                f"{path} is a notebook, which the editor keeps as cells; editing the file on disk would lose text"
             )
         if not self._views.documents(path) and await asyncio.to_thread(_is_kept_by_editors, path):
             await self._editor.hold([path])
 
     async def save_own_edits(self) -> tuple[Path, ...]:
-        """Save what only the agent made dirty. Gives the files whose text in the editor is still not on disk."""
+        """Save documents that only the agent changed. Returns the files that are still unsaved."""
         behind: list[Path] = []
         for path, unsaved in sorted(self._unsaved.items()):
             async with lock(path):
@@ -127,7 +127,7 @@ class FileWriter:
 
     async def delete(self, path: Path, view: View) -> None:
         if view.dirty or view.disk is None:
-            raise Refused(f"{path} has unsaved text in the editor; it is not deleted")
+            raise Refused(f"{path} has unsaved text in the editor; it was not deleted")
         try:
             atomic.remove(path, view.disk)
         except (Moved, FileNotFoundError) as error:
@@ -136,7 +136,7 @@ class FileWriter:
 
     async def rename(self, old: Path, new: Path, view: View) -> None:
         if view.dirty or view.disk is None:
-            raise Refused(f"{old} has unsaved text in the editor; save it before it is renamed")
+            raise Refused(f"{old} has unsaved text in the editor; save it before renaming it")
         if any(self._views.is_dirty(buffer) for buffer in self._views.documents(new)):
             raise Refused(f"{new} is open in the editor with unsaved text")
         try:
@@ -144,7 +144,7 @@ class FileWriter:
         except (Moved, FileNotFoundError) as error:
             raise StaleEdit(f"{old} has been changed since") from error
         except FileExistsError as error:
-            raise ToolError(f"{new} exists already; nothing is overwritten") from error
+            raise ToolError(f"{new} already exists; nothing was overwritten") from error
 
     async def _through_editor(self, draft: Draft, view: View, buffer: Buffer, refusals: list[int]) -> bool:
         """Whether the editor made the edit. `refusals` gets the version of the document when it refused to."""
@@ -169,7 +169,7 @@ class FileWriter:
             return _written(draft, "buffer", "the document had unsaved changes before, so it is left unsaved")
         unsaved = self._unsaved[draft.path] = _Unsaved(draft.after, view.disk.data)
         if not self._editor.can_save:
-            return _written(draft, "buffer", "it is left unsaved in the editor, which cannot be asked to save")
+            return _written(draft, "buffer", "it is left unsaved in the editor, which has no save request")
         if not await self._save_own(draft.path, unsaved):
             reason = "it is left unsaved in the editor: it could not be saved, or was changed at the same time"
             return _written(draft, "buffer", reason)
@@ -178,7 +178,7 @@ class FileWriter:
         if now is None or now.text == draft.after:
             return written
         if now.text == view.text or _is_gone(view.text, draft.after, now.text):
-            return replace(written, notes=(*written.notes, "it was taken back in the editor at once"))
+            return replace(written, notes=(*written.notes, "the edit was undone in the editor immediately"))
         if not _only_formatted(draft.after, now.text):
             return written
         note = "saving it reformatted the file; the diff shows the result"
@@ -206,10 +206,10 @@ class FileWriter:
         return view is None or not view.dirty
 
     async def _on_disk(self, draft: Draft) -> bool:
-        """Write the file itself. False: it moved on, or was opened; look again."""
+        """Write the file on disk. False if it changed or was opened; the caller must look again."""
         path, view = draft.path, draft.view
         if view is not None and view.dirty:
-            raise Refused(f"{path} has unsaved changes in an editor that takes no edits; the user must save it first")
+            raise Refused(f"{path} has unsaved changes in an editor that accepts no edits; the user must save it first")
         lags = view is not None and view.buffer is not None and view.source == "disk"
         # Clean but behind: once it has reloaded, the edit goes through it and can be undone there.
         if lags and self._editor.can_edit and await self._views.caught_up(path, CATCH_UP):

@@ -1,4 +1,4 @@
-"""What a repository's own settings would make git run, as git itself reads them.
+"""Finds and overrides settings of a repository that make git run programs.
 
 `git diff` runs `diff.external` and text converters, `git status` runs clean filters. They cannot be unset from outside,
 only set to something tame; and only what a repository really sets is touched, so that git works as ever elsewhere.
@@ -98,7 +98,7 @@ def programs_in(directory: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
     try:
         return tuple(dict.fromkeys(_programs(place, environ, inner=False)))[:MAX_NAMED]
     except subprocess.TimeoutExpired:
-        return ("a repository that git does not read in time",)
+        return ("a repository that git could not read in time",)
 
 
 def may_be_repository(directory: Path) -> bool:
@@ -109,16 +109,16 @@ def may_be_repository(directory: Path) -> bool:
 
 
 def own_settings(directory: Path, environ: Mapping[str, str]) -> list[Setting] | None:
-    """What a repository itself sets, files it includes counted in. None: git could not say."""
+    """What a repository itself sets, files it includes counted in. None if git failed."""
     if not may_be_repository(Path(os.path.realpath(directory))):
         return []
     try:
-        told = _git(directory, environ, "config", "--list", "--show-scope", "-z")
+        output = _git(directory, environ, "config", "--list", "--show-scope", "-z")
     except subprocess.TimeoutExpired:
-        told = None
-    if told is None:
+        output = None
+    if output is None:
         return None
-    fields = told.split("\0")
+    fields = output.split("\0")
     scoped = zip(fields[::2], fields[1::2], strict=False)
     pairs = [entry.partition("\n") for scope, entry in scoped if scope in ("local", "worktree")]
     return [Setting(key, value) for key, _, value in pairs]
@@ -132,8 +132,8 @@ def untracked(files: Sequence[Path], roots: Sequence[Path], environ: Mapping[str
         inside = [file for file in files if file.is_relative_to(root)]
         if inside and may_be_repository(root):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                told = _git(root, environ, "--literal-pathspecs", "ls-files", "-z", "--", *map(str, inside)) or ""
-                kept -= {root / name for name in told.split("\0") if name}
+                output = _git(root, environ, "--literal-pathspecs", "ls-files", "-z", "--", *map(str, inside)) or ""
+                kept -= {root / name for name in output.split("\0") if name}
     return tuple(file for file in files if file in kept)
 
 
@@ -160,7 +160,7 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
     bare, common = [*facts.split("\n"), "", ""][:2]
     mark = " (submodule)" if inner else ""
     if bare == "true":
-        yield "a repository without work tree"
+        yield "a bare repository"
     settings = own_settings(place, environ)
     if settings is None:
         yield f"settings that cannot be read{mark}"
@@ -176,7 +176,7 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
         return
     modules = list(_submodules(Path(top.rstrip("\n")), environ))
     if len(modules) > MAX_MODULES or (modules and depth > 3):
-        yield "more submodules than can be looked at"
+        yield "too many submodules to check"
         return
     for module in modules:
         yield from _programs(module, environ, inner=True, depth=depth + 1)

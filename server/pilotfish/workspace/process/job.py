@@ -1,4 +1,4 @@
-"""One command while it lives: its processes, its output so far, and how it is ended."""
+"""A running command: its processes, its output so far, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pilotfish.workspace.process.output_spool import Spool, live_text, plain_tex
 from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import ProcessTree
 
-TELL_EVERY = 0.05
+LIVE_INTERVAL = 0.05
 """seconds between two pieces of live output"""
-TELL_BYTES = 200_000
-"""live output told whole; beyond it only how much has come"""
-TELL_SIZE_EVERY = 2.0
+LIVE_BYTES = 200_000
+"""bytes of live output that are reported; after that only the amount is"""
+LIVE_SIZE_INTERVAL = 2.0
 KILL_WAIT = 2.0
 """seconds for the kernel to end what was sent KILL"""
 DOUBT = 0.3
 """seconds for a process in doubt to become what it becomes"""
 AT_ONCE = 1 << 18
 """bytes that are made into text without leaving the loop"""
-LAST_WORDS = 0.1
+DRAIN_SECONDS = 0.1
 """seconds for what the dead wrote to be read"""
 
 
@@ -60,7 +60,7 @@ class Job:
         self._process = process
         self._output = output
         self._place = place
-        self._teller = Teller(tell)
+        self._live_output = LiveOutput(tell)
         self._max_output = max_output
         self._waiter = asyncio.ensure_future(process.wait())
         self._pump = asyncio.ensure_future(self._read())
@@ -84,7 +84,7 @@ class Job:
         if self.code is None:
             return f"running for {time.monotonic() - self.started:.0f} s"
         if not self.over:
-            return f"exit code {self.code}; what it started is still running"
+            return f"exit code {self.code}; processes it started are still running"
         return f"exit code {self.code}" if self.code >= 0 else f"ended by signal {-self.code}"
 
     async def watched(self, seconds: float, until: str | None = None) -> None:
@@ -111,7 +111,7 @@ class Job:
     async def drained(self, linger: float) -> None:
         """Wait a little for what its children still write."""
         await asyncio.wait({self._pump}, timeout=linger)
-        self._teller.flush()
+        self._live_output.flush()
 
     async def living(self) -> frozenset[int]:
         """The processes of the family. None only when nobody was found twice in a row, and nobody was in doubt."""
@@ -156,7 +156,7 @@ class Job:
                 pause = min(pause * 2, 0.2)
             else:
                 break
-        await asyncio.wait({self._pump}, timeout=LAST_WORDS)
+        await asyncio.wait({self._pump}, timeout=DRAIN_SECONDS)
 
     def kill_at_once(self) -> None:
         """KILL to every process of the family; nothing is waited for."""
@@ -165,7 +165,7 @@ class Job:
             self.family.send(signal.SIGKILL, members.sure, leader_alive=self.code is None)
 
     def close(self) -> None:
-        self._teller.flush()
+        self._live_output.flush()
         self._pump.cancel()
         self._output.close()
         self._place.close()
@@ -180,7 +180,7 @@ class Job:
     async def _read(self) -> None:
         while data := await self._output.read():
             self.spool.write(data)
-            self._teller.feed(data)
+            self._live_output.feed(data)
             self.changed.set()
             if self.spool.size > self._max_output:
                 self.flooded = True
@@ -188,8 +188,8 @@ class Job:
         self.changed.set()
 
 
-class Teller:
-    """Tells output as it comes, in pieces: whole up to a size, then only how much there is."""
+class LiveOutput:
+    """Reports live output in pieces: all of it up to a size, then only the amount."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -199,11 +199,11 @@ class Teller:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def feed(self, data: bytes) -> None:
-        room = max(0, TELL_BYTES - self._total)
+        room = max(0, LIVE_BYTES - self._total)
         self._pending += data[:room]
         self._total += len(data)
         if self._timer is None:
-            wait = TELL_EVERY if room else TELL_SIZE_EVERY
+            wait = LIVE_INTERVAL if room else LIVE_SIZE_INTERVAL
             self._timer = asyncio.get_running_loop().call_later(wait, self.flush)
 
     def flush(self) -> None:
@@ -214,5 +214,5 @@ class Teller:
         if self._pending:
             self._tell(live_text(self._decoder.decode(bytes(self._pending))))
             self._pending.clear()
-        if self._total > TELL_BYTES:
+        if self._total > LIVE_BYTES:
             self._tell(f"\n[… {self._total / 1e6:,.1f} MB so far]\n")

@@ -1,7 +1,7 @@
 """Ends a session's commands when the server cannot: it was killed, or it crashed.
 
 A small shell waits on a pipe that only the server holds open. When the pipe closes, whatever the reason, every process
-with the session's marker is killed and the scratch folder removed. Where there is no `/proc` there is no warden.
+with the session's marker is killed and the scratch folder removed. Systems without `/proc` have no reaper.
 """
 
 from __future__ import annotations

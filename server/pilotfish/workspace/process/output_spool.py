@@ -1,4 +1,4 @@
-"""What a command wrote: kept whole up to a size, its beginning and its end beyond it, and never in memory."""
+"""Stores the output of a command on disk: all of it up to a size, then only its beginning and end."""
 
 from __future__ import annotations
 

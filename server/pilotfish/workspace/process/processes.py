@@ -1,6 +1,6 @@
-"""Commands: each in its own session, bounded in time and output, and gone when it should be gone.
+"""Runs commands, each in its own session, with limits on time and output.
 
-A command has no terminal and no input. Its output is spooled to disk and told as it comes. Whatever ends it (its
+A command has no terminal and no input. Its output is spooled to disk and reported as it arrives. Whatever ends it (its
 own end, a timeout, a cancelled task, `kill_all`), nothing it started is left running unknown: what it leaves behind
 becomes a background job that can be polled and stopped, or is killed.
 """
@@ -55,11 +55,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """What a command may do. `read_only`: nobody was asked, and nothing changes. `workspace`: it was approved."""
+    """What a command may do. `read_only`: it was not approved and may change nothing. `workspace`: it was approved."""
 
     wall: Literal["read_only", "workspace"]
     paths: tuple[Path, ...] = ()
-    """hidden or protected files that a person allowed it to touch"""
+    """hidden or protected files that the user allowed it to use"""
 
 
 READ_ONLY_LEAVE = Leave(wall="read_only")
@@ -111,7 +111,7 @@ class Processes:
         self._spawning: set[asyncio.Future[Job]] = set()
         self._killing: set[asyncio.Task[None]] = set()
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._warden = OrphanReaper(self._name)
+        self._orphan_reaper = OrphanReaper(self._name)
         self._has_started = False
         _ALL.add(self)
 
@@ -151,13 +151,13 @@ class Processes:
         except TimeoutError:
             stopped = f"it ran longer than {timeout:g} s"
         except asyncio.CancelledError:
-            await self._kill_whatever_happens(job, GRACE, job.close)
+            await self._kill_shielded(job, GRACE, job.close)
             raise
         else:
             if job.flooded:
                 stopped = f"it wrote more than {MAX_OUTPUT_BYTES >> 20} MB"
         if stopped:
-            await self._kill_whatever_happens(job, GRACE)
+            await self._kill_shielded(job, GRACE)
             return await self._finish(job, None, stopped, notes)
         await job.drained(LINGER)
         notes += self._follow(job)
@@ -175,23 +175,23 @@ class Processes:
 
     async def stop(self, job: Job, grace: float = GRACE) -> None:
         """End a background job and all it started."""
-        await self._kill_whatever_happens(job, grace)
+        await self._kill_shielded(job, grace)
 
     async def kill_all(self, grace: float = 0.5) -> tuple[KilledProcess, ...]:
         """End running commands and background jobs. Everything killed since this was last asked, by whatever."""
-        await self._all_begun()
+        await self._wait_spawned()
         jobs = (*self._running.values(), *self._jobs.values())
-        await asyncio.gather(*(self._kill_whatever_happens(job, grace) for job in jobs))
+        await asyncio.gather(*(self._kill_shielded(job, grace) for job in jobs))
         await self._sweep()
         return self.take_killed()
 
     async def kill_running(self, grace: float = 0.5, *, spare: Collection[Job] = ()) -> tuple[KilledProcess, ...]:
         """End running commands, and what commands left behind. Background jobs that were wanted go on, and those to be
         spared. Everything killed since this was last asked, by whatever."""
-        await self._all_begun()
+        await self._wait_spawned()
         spared = [job for job in self._jobs.values() if job.wanted or job in spare]
         left = [job for job in self._jobs.values() if job not in spared]
-        await asyncio.gather(*(self._kill_whatever_happens(job, grace) for job in (*self._running.values(), *left)))
+        await asyncio.gather(*(self._kill_shielded(job, grace) for job in (*self._running.values(), *left)))
         await self._sweep(spared)
         return self.take_killed()
 
@@ -201,7 +201,7 @@ class Processes:
             job.kill_at_once()
 
     def take_killed(self) -> tuple[KilledProcess, ...]:
-        """What was killed since this was last asked: a cancelled turn's receipt."""
+        """The processes killed since the last call of this method."""
         taken, self._killed = tuple(self._killed), []
         return taken
 
@@ -216,7 +216,7 @@ class Processes:
         for job in self._jobs.values():
             job.close()
         self._jobs.clear()
-        await asyncio.to_thread(self._warden.close)
+        await asyncio.to_thread(self._orphan_reaper.close)
         if self._scratch is not None:
             self._scratch.cleanup()
 
@@ -226,10 +226,10 @@ class Processes:
         if bash is None:
             raise ToolError("bash is not installed on this machine")
         if "\0" in command:
-            raise ToolError("The command holds a NUL character")
+            raise ToolError("The command contains a NUL character")
         if len(command.encode(errors="surrogateescape")) > MAX_COMMAND_BYTES:
             raise ToolError("The command is too long; write it to a file with write_file and run that")
-        notes = self._mend_cwd()
+        notes = self._restore_cwd()
         # Not to be interrupted half-way: a process that has begun must be known, to be ended with all it started.
         spawning = asyncio.ensure_future(self._spawn(bash, command, tell, leave))
         self._spawning.add(spawning)
@@ -237,14 +237,14 @@ class Processes:
         try:
             return await asyncio.shield(spawning), notes
         except asyncio.CancelledError:
-            await self._whatever_happens(self._end_spawned(spawning))
+            await self._run_shielded(self._end_spawned(spawning))
             raise
 
     async def _spawn(self, bash: str, command: str, tell: Tell, leave: Leave) -> Job:
         marker, born = f"{self._name}.{next(self._numbers)}", now_in_ticks()
         sandbox = await asyncio.to_thread(self._choose)
         scratch = self._scratch_folder()
-        self._warden.start(scratch)
+        self._orphan_reaper.start(scratch)
         own = {MARKER: marker, "PWD": str(self.cwd)}
         output, place = Pipe(), Pipe()
         confined = Confined([])
@@ -310,8 +310,8 @@ class Processes:
             scratch
         )
 
-    async def _all_begun(self) -> None:
-        """Commands that are being started are known."""
+    async def _wait_spawned(self) -> None:
+        """Waits until the commands that are being started are registered."""
         if self._spawning:
             await asyncio.wait(self._spawning)
 
@@ -320,20 +320,20 @@ class Processes:
             job = await spawning
             await self._kill(job, GRACE, job.close)
 
-    def _mend_cwd(self) -> tuple[str, ...]:
+    def _restore_cwd(self) -> tuple[str, ...]:
         if self.cwd.is_dir():
             return ()
         gone, self.cwd = self.cwd, self.home
         if not self.cwd.is_dir():
-            raise ToolError(f"The working directory {gone} does not exist any more, nor does {self.cwd}")
-        return (f"the working directory {gone} does not exist any more; ran in {self.cwd}",)
+            raise ToolError(f"The working directory {gone} no longer exists, and neither does {self.cwd}")
+        return (f"the working directory {gone} no longer exists; the command ran in {self.cwd}",)
 
     def _follow(self, job: Job) -> tuple[str, ...]:
         """Go where the command went, inside the workspace."""
         place, jobs = job.last_words()
         notes: list[str] = []
         if jobs and job.confined:
-            notes.append(f"the sandbox ended {jobs} processes with the command; a server needs background")
+            notes.append(f"the sandbox ended {jobs} processes when the command ended; for a server, set background")
         if place is None or place == self.cwd:
             return tuple(notes)
         if self.roots and not any(place.is_relative_to(root) for root in map(Path.resolve, self.roots)):
@@ -363,11 +363,11 @@ class Processes:
             notes=notes,
         )
 
-    async def _kill_whatever_happens(self, job: Job, grace: float, then: Callable[[], None] = lambda: None) -> None:
+    async def _kill_shielded(self, job: Job, grace: float, then: Callable[[], None] = lambda: None) -> None:
         """Kill in a task of its own: a second cancellation stops the waiting, not the killing."""
-        await self._whatever_happens(self._kill(job, grace, then))
+        await self._run_shielded(self._kill(job, grace, then))
 
-    async def _whatever_happens(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_shielded(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._killing.add(task)
         task.add_done_callback(self._killing.discard)

@@ -1,8 +1,8 @@
-"""The read-only sandbox: where a command runs that nobody was asked about.
+"""The read-only sandbox, for commands that run without approval.
 
 Promises, for every kind of it: no file changes, no network and no socket is opened, the home and other users' homes
 are empty but for compilers, the workspace's secret files are empty or unreadable, no privilege is gained. So a mistake
-in the reading of a command costs nothing. Which kind works on this machine is found by trying it (`find`).
+in the analysis of a command does no harm. Which kind works on this machine is found by trying it (`find`).
 
 Kinds: bubblewrap (Linux; own pid namespace, mounts and seccomp), Landlock with seccomp (Linux 5.13 and later, without
 bubblewrap; processes outside are visible but cannot be signalled or read), sandbox-exec (macOS). None: no command runs
@@ -142,7 +142,7 @@ class ReadOnlySandbox:
             case "sandbox-exec":
                 return Confined([self.program, "-p", profile(scene, self.home), *argv])
             case "none":
-                raise ToolError("There is no read-only sandbox any more; call the command again")
+                raise ToolError("There is no read-only sandbox on this machine; run the command again")
 
     def _bubblewrap(self, argv: Sequence[str], scene: Scene) -> Confined:
         empty = scene.scratch / "empty"
@@ -210,12 +210,12 @@ def _candidates() -> Iterator[tuple[Kind, str] | str]:
         yield ("sandbox-exec", program) if program else "sandbox-exec is not installed"
         return
     if sys.platform != "linux":
-        yield f"{platform.system()} has none that is known"
+        yield f"no read-only sandbox is known for {platform.system()}"
         return
     program = shutil.which("bwrap")
     yield ("bubblewrap", program) if program else "bubblewrap is not installed"
     if not seccomp.supported():
-        yield f"no filter for {platform.machine()}"
+        yield f"there is no seccomp filter for {platform.machine()}"
     elif landlock.version() < 1:
         yield "the kernel has no Landlock"
     else:
@@ -232,7 +232,7 @@ if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 'the network can be 
 
 
 def trial(sandbox: ReadOnlySandbox) -> str | None:
-    """Run a command inside that tries to do what it must not. None: it could do nothing; else what is wrong."""
+    """Run a command inside that tries to do what it must not. None if all attempts failed; otherwise the problem."""
     bash = shutil.which("bash")
     if bash is None:
         return "bash is not installed"
@@ -250,7 +250,7 @@ def trial(sandbox: ReadOnlySandbox) -> str | None:
                 env={"PATH": os.defpath}, text=True, errors="replace", stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
-            return f"it does not start: {type(error).__name__}"
+            return f"the test command does not start: {type(error).__name__}"
         finally:
             confined.close()
         if done.stdout == "it holds\n":
@@ -263,8 +263,8 @@ def trial(sandbox: ReadOnlySandbox) -> str | None:
 
 
 def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
-    """The files and folders below the roots that tell a secret, hard links to them too. Raises ToolError where there
-    are too many files to say."""
+    """The secret files and folders below the roots, including hard links to secret files. Raises ToolError if there
+    are too many files to check."""
     looked = 0
     found: dict[Path, None] = {}
     inodes: dict[int, None] = dict.fromkeys(stat.st_ino for stat in secrets_at_home(home))
@@ -278,8 +278,8 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
         looked += len(entries)
         if looked > MAX_ENTRIES:
             raise ToolError(
-                "The workspace has too many files to hide its secrets from a command that nobody was asked about. "
-                "Call it with for_real: the user is asked"
+                "The workspace has too many files to hide its secrets in the read-only sandbox. "
+                "Set for_real to ask the user"
             )
         for entry in entries:
             if entry.is_symlink() or entry.name in PUBLISHED:
@@ -293,9 +293,7 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
                 others.append((entry.inode(), entry.path))
     found.update((Path(path), None) for inode, path in others if inode in inodes)
     if len(found) > MAX_HIDDEN:
-        raise ToolError(
-            "The workspace has too many secret files to hide them. Call it with for_real: the user is asked"
-        )
+        raise ToolError("The workspace has too many secret files to hide. Set for_real to ask the user")
     return tuple(found)
 
 

@@ -1,7 +1,8 @@
-"""Where an approved command runs: its environment, and a bubblewrap sandbox where there is one.
+"""The environment of commands, and the bubblewrap sandbox for approved commands.
 
-A command that nobody was asked about runs in the sandbox of `readonly_sandbox.py` instead. Promises: no secret of the
-user's environment reaches a command; git asks nobody, pages nothing, and does not run programs that a repository's own
+A command that runs without approval uses the sandbox of `readonly_sandbox.py` instead. Promises: variables
+whose names look secret do not reach a command; git does not prompt or page, and does not run
+programs that a repository's own
 settings name for reading it. Hooks stay: a commit is expected to run them.
 """
 
@@ -34,7 +35,7 @@ SECRET_NAME = re.compile(
     r"|_auth$|^auth_|_pass$|^pgpass",
     re.IGNORECASE,
 )
-"""Names whose values are not for commands. `SSH_AUTH_SOCK` names a socket, not a secret, and is kept."""
+"""Names of variables that commands do not get. `SSH_AUTH_SOCK` names a socket, not a secret, and is kept."""
 
 HARMLESS = frozenset({"SSH_AUTH_SOCK", "XDG_SESSION_COOKIE", "COLORFGBG"})
 
@@ -105,7 +106,7 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-NO_READ_ONLY = no_read_only_sandbox("none was looked for")
+NO_READ_ONLY = no_read_only_sandbox("it was not looked for")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ async def walk(
 
 def _explain(folder: Path, errors: str) -> None:
     if not folder.is_dir():
-        raise ToolError(f"{folder} does not exist any more")
+        raise ToolError(f"{folder} no longer exists")
     if "glob" in errors:
         raise ToolError(f"That is not a glob: {errors.strip().removeprefix('rg: ')}")
 

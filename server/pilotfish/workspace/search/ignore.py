@@ -1,4 +1,4 @@
-"""What a search does not see: `.gitignore` at every level, `.ignore`, and `.pilotfishignore`, which only hides.
+"""Decides which paths a search skips: `.gitignore` at every level, `.ignore`, and `.pilotfishignore`, which only hides.
 
 ripgrep knows the first two and applies them while it walks; this module says the same of single paths, and knows the
 third. A set of rules is a snapshot: make one for an operation, then let it go.

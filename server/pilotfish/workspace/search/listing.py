@@ -1,4 +1,4 @@
-"""What is in a folder: names, folders first, ignored ones named but not entered."""
+"""Lists a folder, subfolders first; ignored folders are listed but not entered."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def list_folder(folder: Path, rules: IgnoreRules, *, depth: int, limit: int) -> 
     except FileNotFoundError:
         raise ToolError(f"{folder} does not exist") from None
     except NotADirectoryError:
-        raise ToolError(f"{folder} is a file; read_file shows it") from None
+        raise ToolError(f"{folder} is a file; use read_file") from None
     except PermissionError:
         raise ToolError(f"{folder}: permission denied") from None
     except OSError as error:

@@ -61,7 +61,7 @@ def find_rg() -> Path:
             return found.resolve()
     on_path = shutil.which("rg")
     if on_path is None:
-        raise ToolError("ripgrep is not installed beside Pilotfish; use bash with grep -rn or find instead")
+        raise ToolError("ripgrep is not installed with Pilotfish; use bash with grep -rn or find instead")
     return Path(on_path)
 
 

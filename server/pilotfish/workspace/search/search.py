@@ -1,4 +1,4 @@
-"""Searching texts: ripgrep over the disk, and over unsaved buffers in place of their files.
+"""Searches texts with ripgrep: files on disk, and unsaved buffers in place of their files.
 
 Promises: what is found is what the user sees; ignored, secret, binary and huge files are left out (a file named by
 its own path is always searched); results come as they are found and are bounded; a search that is given up leaves no
@@ -76,7 +76,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSearch:
-    """One search. `unsaved` are texts that stand for their files; `tell` hears of hits as they come."""
+    """One search. `unsaved` are texts that stand for their files; `tell` is called with hits as they arrive."""
 
     query: Query
     roots: Sequence[Path]
@@ -294,4 +294,4 @@ def _explain(errors: str, found: SearchResult) -> None:
             found.unreadable.append(line.removeprefix("rg: ").removeprefix("./"))
     if not found.unreadable and errors.strip():
         message = errors.strip().removeprefix("rg: ")
-        raise ToolError(f"The search was refused: {message[:1500]}\nFor text with special characters use literal.")
+        raise ToolError(f"ripgrep rejected the search: {message[:1500]}\nFor special characters, set literal.")

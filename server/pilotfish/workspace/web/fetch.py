@@ -1,4 +1,4 @@
-"""Fetching a page, and nothing else: no request leaves for this machine or its private network.
+"""Fetches web pages, never from this machine or its private network unless allowed.
 
 Every address a name resolves to is checked, and the one that was checked is the one connected to. A redirect is a new
 request and is checked as one; it is followed only on the same site, since what was allowed was that site. Size and time
@@ -102,7 +102,7 @@ def _checked_url(text: str) -> httpx2.URL:
     if url.scheme not in ("http", "https") or not url.host:
         raise ToolError(f"{text!r} is not a web address; it must begin with http:// or https://")
     if url.userinfo:
-        raise Refused("a URL with a user name or password in it is not fetched")
+        raise Refused("URLs that contain a user name or password are not fetched")
     return url.copy_with(fragment=None)
 
 
@@ -214,7 +214,7 @@ async def _resolve(host: str, port: int) -> list[str]:
     addresses = list(dict.fromkeys(str(item[4][0]) for item in found))
     private = [address for address in addresses if not is_public(address)]
     if private:
-        raise Refused(f"{host} is {private[0]}, on this machine or its private network, which web_fetch does not reach")
+        raise Refused(f"{host} is {private[0]}, on this machine or its private network; it was not fetched")
     return addresses
 
 
@@ -259,7 +259,7 @@ def _guarded_transport(*, local_network: bool) -> httpx2.AsyncBaseTransport:
             socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
         ) -> httpcore2.AsyncNetworkStream:
             del path, timeout, socket_options
-            raise Refused("web_fetch opens no sockets of this machine")
+            raise Refused("web_fetch does not open Unix sockets")
 
         async def sleep(self, seconds: float) -> None:
             await asyncio.sleep(seconds)

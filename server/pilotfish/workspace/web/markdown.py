@@ -1,4 +1,4 @@
-"""A web page as Markdown: what a reader sees, without menus, scripts and what is hidden from readers."""
+"""Converts a web page to Markdown, without menus, scripts and hidden elements."""
 
 from __future__ import annotations
 
