@@ -205,7 +205,7 @@ def test_what_is_no_number_is_a_word_as_json_has_none_for_it() -> None:
 
 
 UNREADABLE: list[tuple[Any, str]] = [
-    (None, "message is not an object but nothing"),
+    (None, "message is not an object but null"),
     (7, "message is not an object but int"),
     ("hi", "message is not an object but str"),
     ([], "message is not an object but list"),
@@ -219,12 +219,12 @@ UNREADABLE: list[tuple[Any, str]] = [
     ({"parts": [7]}, "message.parts[0] is not an object but int"),
     ({"parts": [{}]}, "message.parts[0] has no part_kind"),
     ({"parts": [{"part_kind": "tool-return", "outcome": []}]}, "message.parts[0] has an unknown outcome []"),
-    ({"parts": [{"part_kind": "text"}]}, "message.parts[0] is not text but nothing"),
+    ({"parts": [{"part_kind": "text"}]}, "message.parts[0] is not text but null"),
     ({"tool_calls": 7}, "message.tool_calls is not a list"),
     ({"tool_calls": [7]}, "message.tool_calls[0] is not an object but int"),
     ({"tool_calls": [{"tool_name": 7}]}, "message.tool_calls[0].tool_name is not text but int"),
     ({"content": "x", "extra": {1: 2}}, "message.extra has a key that is not text: 1"),
-    ({"content": "x", "extra": {"deep": [b"raw"]}}, "message.extra.deep[0] holds bytes, which JSON cannot"),
+    ({"content": "x", "extra": {"deep": [b"raw"]}}, "message.extra.deep[0] holds bytes, which JSON cannot represent"),
 ]
 
 

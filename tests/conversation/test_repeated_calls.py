@@ -13,7 +13,7 @@ def test_the_fifth_identical_call_with_the_same_result_is_a_question() -> None:
         None,
         None,
         None,
-        "grep was called 5 times with the same arguments and gave the same result each time. Go on?",
+        "grep was called 5 times with the same arguments and gave the same result each time. Continue?",
     ]
 
 
