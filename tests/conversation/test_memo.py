@@ -1,4 +1,4 @@
-"""Memos: computed once for a value, forgotten with it."""
+"""A memo computes a result once for each value and drops it with the value."""
 
 from __future__ import annotations
 

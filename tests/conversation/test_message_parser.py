@@ -1,4 +1,4 @@
-"""The door: any JSON value in, a canonical message or a clear error out."""
+"""Any JSON value becomes a canonical message or a clear error."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def check(value: Any, role: MessageRole, *parts: Part) -> None:
     assert read_message(value) == CanonicalMessage(role, parts)
 
 
-def test_bare_content_is_a_prompt_and_a_bare_thought_is_the_model_s() -> None:
+def test_plain_content_is_a_prompt_and_a_plain_thought_belongs_to_the_model() -> None:
     check({"content": "Hello"}, USER, UserPromptPart("Hello"))
     check({"thought": "hm"}, MODEL, ThoughtPart("hm"))
     check({"thought": "hm", "content": "so"}, MODEL, ThoughtPart("hm"), TextPart("so"))
 
 
-def test_chat_messages_are_read() -> None:
+def test_chat_messages_are_parsed() -> None:
     check({"role": "system", "content": "rules"}, SYSTEM, SystemPromptPart("rules"))
     check({"role": "developer", "content": "rules"}, SYSTEM, SystemPromptPart("rules"))
     check({"role": "user", "content": [{"type": "text", "text": "hi"}, "ho"]}, USER, UserPromptPart(("hi", "ho")))
@@ -72,7 +72,7 @@ def test_chat_messages_are_read() -> None:
     )
 
 
-def test_messages_made_of_blocks_are_read() -> None:
+def test_messages_with_content_blocks_are_parsed() -> None:
     check(
         {
             "role": "assistant",
@@ -101,7 +101,7 @@ def test_messages_made_of_blocks_are_read() -> None:
     )
 
 
-def test_calls_beside_parts_are_added_unless_the_parts_hold_them() -> None:
+def test_calls_beside_parts_are_added_unless_parts_contain_them() -> None:
     check(
         {
             "kind": "response",
@@ -126,7 +126,7 @@ def test_arguments_of_every_form_are_normalised(args: Any, normal: dict[str, Any
     check({"kind": "response", "parts": [part]}, MODEL, ToolCallPart("t", normal, "c", raw))
 
 
-def test_a_call_without_an_id_is_given_one_and_always_the_same() -> None:
+def test_a_call_without_an_id_always_gets_the_same_id() -> None:
     part: Any = {"part_kind": "tool-call", "tool_name": "t", "args": {}}
     value: Any = {"kind": "response", "parts": [part, part]}
     one, two = read_message(value).calls
@@ -135,7 +135,7 @@ def test_a_call_without_an_id_is_given_one_and_always_the_same() -> None:
     assert read_message(value) == read_message(value)
 
 
-def test_a_call_and_a_return_that_both_lack_their_id_find_each_other() -> None:
+def test_a_call_and_a_return_without_ids_are_matched() -> None:
     values: list[Any] = [
         {"content": "hi"},
         {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": "t", "args": {}}]},
@@ -146,7 +146,7 @@ def test_a_call_and_a_return_that_both_lack_their_id_find_each_other() -> None:
     assert show(repair(history)) == f"user: hi / model: call {call_id} t / user: return {call_id} t = done"
 
 
-def test_an_old_retry_prompt_is_what_it_always_meant() -> None:
+def test_an_old_retry_prompt_is_converted() -> None:
     retry = {"part_kind": "retry-prompt", "content": "no", "tool_name": "t", "tool_call_id": "c"}
     check({"kind": "request", "parts": [retry]}, USER, ToolReturnPart("t", "no", "c", "retried"))
     feedback = {"part_kind": "retry-prompt", "content": "no", "tool_call_id": "c"}
@@ -159,14 +159,14 @@ def test_an_old_retry_prompt_is_what_it_always_meant() -> None:
     )
 
 
-def test_text_is_the_speaker_s_kind_of_words() -> None:
+def test_plain_text_becomes_the_part_of_its_role() -> None:
     check({"kind": "request", "parts": [{"part_kind": "text", "content": "hi"}]}, USER, UserPromptPart("hi"))
     check({"kind": "response", "parts": [{"part_kind": "user-prompt", "content": "hi"}]}, MODEL, TextPart("hi"))
     check({"role": "user", "parts": ["hi"]}, USER, UserPromptPart("hi"))
     check({"role": "system", "parts": [{"part_kind": "text", "content": "rules"}]}, SYSTEM, SystemPromptPart("rules"))
 
 
-def test_fields_and_parts_without_a_name_here_are_carried() -> None:
+def test_unknown_fields_and_parts_are_kept() -> None:
     value = {
         "kind": "response",
         "parts": [
@@ -181,31 +181,31 @@ def test_fields_and_parts_without_a_name_here_are_carried() -> None:
     )
 
 
-def test_text_that_utf8_cannot_hold_is_mended() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     message = read_message({"content": "a\ud800b", "x": {"k\udfff": ["\ud83d\ude00"]}})
     assert message == CanonicalMessage(USER, (UserPromptPart("a\ufffdb"),), {"x": {"k\ufffd": ["😀"]}})
     orjson.dumps(message_to_json(message))
 
 
-def test_bare_text_among_parts_and_parts_of_other_kinds_are_mended_too() -> None:
+def test_lone_surrogates_are_replaced_in_plain_text_and_other_parts() -> None:
     message = read_message({"role": "assistant", "parts": ["\udfff", {"part_kind": "\ud800", "\ud800": 1}]})
     other = OtherPart("\ufffd", {"\ufffd": 1})
     assert message == CanonicalMessage(MessageRole.ASSISTANT, (TextPart("\ufffd"), other))
 
 
-def test_a_field_that_could_have_held_the_words_is_carried_when_another_does() -> None:
+def test_an_alternative_text_field_is_kept_as_an_extra_field() -> None:
     message = read_message({"role": "assistant", "parts": [{"part_kind": "text", "content": "a", "text": "b"}]})
     assert message == CanonicalMessage(MessageRole.ASSISTANT, (TextPart("a", {"text": "b"}),))
     assert read_message(message_to_json(message)) == message
 
 
-def test_what_is_no_number_is_a_word_as_json_has_none_for_it() -> None:
+def test_nan_and_infinity_become_text() -> None:
     message = read_message({"content": "a", "x": [float("nan"), float("-inf"), 0.5]})
     assert message == CanonicalMessage(USER, (UserPromptPart("a"),), {"x": ["nan", "-inf", 0.5]})
 
 
 UNREADABLE: list[tuple[Any, str]] = [
-    (None, "message is not an object but nothing"),
+    (None, "message is not an object but null"),
     (7, "message is not an object but int"),
     ("hi", "message is not an object but str"),
     ([], "message is not an object but list"),
@@ -219,23 +219,23 @@ UNREADABLE: list[tuple[Any, str]] = [
     ({"parts": [7]}, "message.parts[0] is not an object but int"),
     ({"parts": [{}]}, "message.parts[0] has no part_kind"),
     ({"parts": [{"part_kind": "tool-return", "outcome": []}]}, "message.parts[0] has an unknown outcome []"),
-    ({"parts": [{"part_kind": "text"}]}, "message.parts[0] is not text but nothing"),
+    ({"parts": [{"part_kind": "text"}]}, "message.parts[0] is not text but null"),
     ({"tool_calls": 7}, "message.tool_calls is not a list"),
     ({"tool_calls": [7]}, "message.tool_calls[0] is not an object but int"),
     ({"tool_calls": [{"tool_name": 7}]}, "message.tool_calls[0].tool_name is not text but int"),
     ({"content": "x", "extra": {1: 2}}, "message.extra has a key that is not text: 1"),
-    ({"content": "x", "extra": {"deep": [b"raw"]}}, "message.extra.deep[0] holds bytes, which JSON cannot"),
+    ({"content": "x", "extra": {"deep": [b"raw"]}}, "message.extra.deep[0] holds bytes, which JSON cannot represent"),
 ]
 
 
 @pytest.mark.parametrize(("value", "complaint"), UNREADABLE)
-def test_what_cannot_be_read_is_an_error_that_names_the_place(value: object, complaint: str) -> None:
+def test_an_unreadable_value_is_an_error_that_names_the_place(value: object, complaint: str) -> None:
     with pytest.raises(UnreadableMessage) as raised:
         read_message(value)
     assert str(raised.value) == complaint
 
 
-def test_what_is_nested_too_deeply_is_an_error() -> None:
+def test_a_value_that_is_nested_too_deeply_is_an_error() -> None:
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]
@@ -243,7 +243,7 @@ def test_what_is_nested_too_deeply_is_an_error() -> None:
         read_message({"content": "x", "extra": deep})
 
 
-def test_a_list_that_is_none_is_an_error() -> None:
+def test_a_value_that_is_not_a_list_is_an_error() -> None:
     nothing: dict[str, Any] = {"kind": "request", "parts": [{}]}
     with pytest.raises(UnreadableMessage, match="messages is not a list but dict"):
         read_messages(nothing)
@@ -340,7 +340,7 @@ def test_any_json_value_is_a_message_or_a_clear_error(value: Any) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(broken_histories)
-def test_canonical_json_is_read_as_itself(history: tuple[CanonicalMessage, ...]) -> None:
+def test_canonical_json_is_parsed_without_changes(history: tuple[CanonicalMessage, ...]) -> None:
     for message in history:
         read = read_message(message_to_json(message))
         assert message_to_json(read)["role"] == message.role

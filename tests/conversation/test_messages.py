@@ -1,4 +1,4 @@
-"""Canonical messages: frozen, computed from their parts, and the same after JSON."""
+"""Canonical messages are frozen, computed from their parts, and survive JSON without loss."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_any_message_survives_json(history: tuple[CanonicalMessage, ...]) -> Non
         assert message_from_json(orjson.loads(orjson.dumps(message_to_json(message)))) == message
 
 
-def test_the_json_of_a_message_reads_like_this() -> None:
+def test_the_json_of_a_message() -> None:
     (message,) = parse("model: on it, call a")
     assert message_to_json(message) == {
         "role": "assistant",
@@ -70,9 +70,9 @@ def test_the_json_of_a_message_reads_like_this() -> None:
 def test_messages_and_parts_are_frozen() -> None:
     (message,) = parse("user: hi")
     with pytest.raises(FrozenInstanceError):
-        message.role = MessageRole.SYSTEM  # pyright: ignore[reportAttributeAccessIssue] -- that it cannot be is the test
+        message.role = MessageRole.SYSTEM  # pyright: ignore[reportAttributeAccessIssue] -- the test expects the error
     with pytest.raises(FrozenInstanceError):
-        EVERY_PART.parts[0].content = "x"  # pyright: ignore[reportAttributeAccessIssue] -- likewise
+        EVERY_PART.parts[0].content = "x"  # pyright: ignore[reportAttributeAccessIssue] -- the test expects the error
 
 
 def test_text_and_ids_are_computed_from_the_parts() -> None:
@@ -81,12 +81,12 @@ def test_text_and_ids_are_computed_from_the_parts() -> None:
     assert EVERY_PART.get_tool_return_ids() == {"c1"}
 
 
-def test_a_user_s_images_are_no_words() -> None:
+def test_images_are_not_part_of_the_text() -> None:
     content = ("one", {"kind": "text-content", "content": "two"}, {"kind": "binary", "content": "no"}, {"content": 3})
     assert UserPromptPart(content).text == "one\ntwo"
 
 
-def test_a_return_that_is_no_text_reads_as_json() -> None:
+def test_a_return_that_is_not_text_is_shown_as_json() -> None:
     assert ToolReturnPart("t", {"a": [1, None]}, "c").text == '{"a":[1,null]}'
 
 
@@ -124,7 +124,7 @@ UNREADABLE: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("value", "complaint"), UNREADABLE)
-def test_what_is_no_message_is_an_error_that_names_the_place(value: dict[str, Any], complaint: str) -> None:
+def test_an_invalid_message_is_an_error_that_names_the_place(value: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UnreadableMessage) as raised:
         message_from_json(value)
     assert str(raised.value) == complaint

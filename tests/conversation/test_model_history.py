@@ -1,4 +1,4 @@
-"""Records folded into what the model is sent."""
+"""The history for the model is built from records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ S = CallStatus
 # ---- For the model -------------------------------------------------------------------------------------------------
 
 
-def test_messages_come_back_in_their_order() -> None:
+def test_messages_keep_their_order() -> None:
     notation = "user: hi / model: call a / user: return a / model: done"
     assert get_messages_for_llm(said(notation)) == parse(notation)
 
@@ -58,7 +58,7 @@ def test_messages_come_back_in_their_order() -> None:
         ),
     ],
 )
-def test_a_call_whose_return_was_never_written_is_closed_with_what_its_record_knows(
+def test_a_call_without_a_return_is_closed_with_the_result_of_its_record(
     status: CallStatus, fields: dict[str, Any], closed: str
 ) -> None:
     records = [*said("user: hi / model: call a"), call("a", S.PENDING), call("a", status, **fields)]
@@ -85,18 +85,18 @@ def test_a_call_without_a_result_is_closed_with_the_reason(
     assert messages[2].returns[0].content == told
 
 
-def test_what_was_returned_counts_more_than_the_record() -> None:
+def test_a_return_is_preferred_to_the_record() -> None:
     records = [*said("user: hi / model: call a / user: return a = told"), call("a", S.IN_PROGRESS)]
     assert show(get_messages_for_llm(records)) == "user: hi / model: call a / user: return a = told"
 
 
-def test_an_answer_that_was_tried_again_is_not_sent() -> None:
+def test_a_partial_answer_before_a_retry_is_not_sent() -> None:
     first, second = spoken(parse("model: half an ans")[0], "m2"), spoken(parse("model: whole")[0], "m3")
     records = [*said("user: hi"), replace(first, shown_only=True), second]
     assert show(get_messages_for_llm(records)) == "user: hi / model: whole"
 
 
-def test_other_records_are_no_messages() -> None:
+def test_other_records_add_no_messages() -> None:
     records: list[Record] = [
         start(),
         StateRecord(turn_id="t1", state="assistant", iteration=1),
@@ -106,7 +106,7 @@ def test_other_records_are_no_messages() -> None:
     assert show(get_messages_for_llm(records)) == "user: hi"
 
 
-def test_a_damaged_message_keeps_its_words() -> None:
+def test_a_damaged_message_keeps_its_text() -> None:
     broken = replace(spoken(parse("user: hi")[0], "m1"), message={"role": "user", "parts": [{"part_kind": 7}]})
     answer = replace(spoken(parse("model: hello")[0], "m2"), message={})
     assert show(get_messages_for_llm([broken, answer])) == "user: hi / model: hello"
@@ -118,14 +118,14 @@ OLD = "user: one / model: call a / user: return a / model: two"
 NEW = "user: three / model: four"
 
 
-def test_what_is_old_is_sent_as_its_summary() -> None:
+def test_messages_before_a_compaction_are_sent_as_its_summary() -> None:
     records = [*said(OLD), *said(NEW, first=5), compaction("m5")]
     messages = get_messages_for_llm(records)
     assert messages[0].parts == (OtherPart("compaction", {"content": "so far"}), UserPromptPart("three"))
     assert show(messages[1:]) == "model: four"
 
 
-def test_what_comes_after_a_compaction_is_sent_whole() -> None:
+def test_messages_after_a_compaction_are_sent_in_full() -> None:
     records = [*said(OLD), compaction("m4"), *said(NEW, first=5)]
     assert show(get_messages_for_llm(records)) == "user: other compaction / model: two / user: three / model: four"
 
@@ -138,7 +138,7 @@ def test_the_last_compaction_counts() -> None:
 
 
 @pytest.mark.parametrize("keep_from", ["gone", ""])
-def test_a_compaction_that_keeps_an_unknown_message_keeps_what_comes_after_it(keep_from: str) -> None:
+def test_a_compaction_with_an_unknown_message_keeps_later_messages(keep_from: str) -> None:
     records = [*said(OLD), compaction(keep_from), *said(NEW, first=5)]
     messages = get_messages_for_llm(records)
     assert messages[0].parts == (OtherPart("compaction", {"content": "so far"}), UserPromptPart("three"))
@@ -154,7 +154,7 @@ def test_a_compaction_between_a_call_and_its_return_leaves_no_stray_return() -> 
 
 @settings(max_examples=400, deadline=None)
 @given(sound_histories, st.data())
-def test_a_crash_at_any_record_leaves_a_history_that_can_be_sent_and_every_word_so_far(
+def test_a_crash_at_any_record_leaves_a_sound_history_with_all_text(
     history: tuple[CanonicalMessage, ...], data: st.DataObject
 ) -> None:
     records: list[Record] = []

@@ -1,4 +1,4 @@
-"""Records: told apart by their type, and the same after JSON, whatever they hold."""
+"""Records are distinguished by their type and survive JSON without loss."""
 
 from __future__ import annotations
 
@@ -179,8 +179,8 @@ def test_a_record_is_the_same_after_json(record: Any) -> None:
     assert orjson.loads(record_to_json(record))["type"] == record.type
 
 
-def test_the_type_alone_tells_records_apart() -> None:
-    """Two records with the same fields are not each other."""
+def test_the_type_alone_distinguishes_records() -> None:
+    """Two records with the same fields and different types are not equal."""
     notice = orjson.loads(record_to_json(RECORDS[8]))
     with pytest.raises(ValidationError, match="does not match any of the expected tags"):
         record_from_json(orjson.dumps({**notice, "type": "rumour"}))
@@ -197,12 +197,12 @@ def test_a_whole_number_beyond_64_bits_is_kept() -> None:
     assert record_from_json(record_to_json(record)) == record
 
 
-def test_half_a_surrogate_pair_costs_a_character_and_not_the_record() -> None:
+def test_a_lone_surrogate_loses_a_character_but_not_the_record() -> None:
     record = NoticeRecord(turn_id="t", level="info", message="a\ud800b", timestamp=1.0)
     assert record_from_json(record_to_json(record)) == replace(record, message="a?b")
 
 
-def test_a_call_record_is_the_seed_s() -> None:
+def test_a_call_record_has_the_documented_fields() -> None:
     record = ToolCallRecord(turn_id="t", call=CALL, timestamp=1.0)
     assert (record.tool_call_id, record.tool_name, record.arguments) == ("c1", "bash", CALL.args)
     assert (record.result, record.success) == ("a\nb", True)

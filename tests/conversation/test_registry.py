@@ -1,4 +1,4 @@
-"""The life of a call: one table, one notice a move, and the edge cases of the seeds."""
+"""The call registry: allowed status changes, one notice for each change, and edge cases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def watched() -> tuple[ToolCallRegistry, list[CanonicalToolCall]]:
     return ToolCallRegistry(notices.append, lambda: float(next(ticks))), notices
 
 
-def test_a_call_lives_from_announcement_to_end_with_one_notice_a_move() -> None:
+def test_every_status_change_of_a_call_gives_one_notice() -> None:
     registry, notices = watched()
     place = Location(uri="file:///a", range=(0, 0, 1, 0))
     registry.register("a", "read", '{"path": "x"}', title="Read x", category=Category.WRITE, locations=(place,))
@@ -82,23 +82,23 @@ def test_arguments_are_normalised_once(args: object, normal: dict[str, Any], raw
     assert (call.args, call.raw_args) == (normal, raw)
 
 
-# ---- The edge cases of the seeds -----------------------------------------------------------------------------------
+# ---- Edge cases ----------------------------------------------------------------------------------------------------
 
 
-def test_a_call_without_an_id_is_given_one() -> None:
+def test_a_call_without_an_id_gets_one() -> None:
     registry, notices = watched()
     first, second = registry.register(None, "read", {}), registry.register("", "read", {})
     assert [first.id, second.id] == ["call_2", "call_3"]
     assert notices == [first, second]
 
 
-def test_a_call_whose_id_is_taken_is_given_a_fresh_one() -> None:
+def test_a_call_whose_id_is_used_gets_a_new_one() -> None:
     registry, _ = watched()
     assert [registry.register("a", "read", {"n": n}).id for n in range(3)] == ["a", "a_2", "a_3"]
     assert [call.args for call in registry.snapshot()] == [{"n": 0}, {"n": 1}, {"n": 2}]
 
 
-def test_a_long_id_that_is_taken_is_replaced_by_one_every_provider_takes() -> None:
+def test_a_long_used_id_is_replaced_by_one_every_provider_accepts() -> None:
     registry, _ = watched()
     registry.register("x" * 60, "read", {})
     fresh = registry.register("x" * 60, "read", {}).id
@@ -106,14 +106,14 @@ def test_a_long_id_that_is_taken_is_replaced_by_one_every_provider_takes() -> No
     assert fresh == "call_42f2d97335669f86846b721a_2"
 
 
-def test_a_call_without_a_name_is_an_error_and_no_notice() -> None:
+def test_a_call_without_a_name_is_an_error_without_a_notice() -> None:
     registry, notices = watched()
     with pytest.raises(CallError, match="call 'a' has no name"):
         registry.register("a", "", {})
     assert (notices, registry.snapshot()) == ([], ())
 
 
-def test_a_result_for_a_call_nobody_announced_is_an_error() -> None:
+def test_a_result_for_an_unknown_call_is_an_error() -> None:
     registry, notices = watched()
     with pytest.raises(CallError, match="no call has the id 'ghost'"):
         registry.move("ghost", S.COMPLETED, result=CallResult(text="boo"))
@@ -132,7 +132,7 @@ def test_a_call_ends_once() -> None:
     assert len(notices) == 2
 
 
-def test_what_was_never_started_has_no_duration() -> None:
+def test_a_call_that_never_started_has_no_duration() -> None:
     registry, _ = watched()
     registry.register("a", "read", {})
     call = registry.move("a", S.DENIED, error="no")
@@ -165,7 +165,7 @@ def test_closing_cancels_every_open_call_and_no_other() -> None:
     assert len(notices) == 7
 
 
-def test_a_restored_call_is_there_without_a_notice() -> None:
+def test_restoring_a_call_gives_no_notice() -> None:
     registry, notices = watched()
     old = CanonicalToolCall(id="a", name="read", args={}, status=S.COMPLETED)
     registry.restore(old)
@@ -200,7 +200,7 @@ def test_the_snapshot_exports_as_json() -> None:
 # ---- The table -----------------------------------------------------------------------------------------------------
 
 
-def test_the_table_knows_every_status_and_the_last_four_are_final() -> None:
+def test_the_table_has_every_status_and_the_last_four_are_final() -> None:
     assert set(MOVES) == set(CallStatus)
     assert {status for status, after in MOVES.items() if not after} == FINAL_STATUSES
 

@@ -1,11 +1,11 @@
-"""The same call over and over stops with a question."""
+"""Repeated identical calls lead to a question."""
 
 from __future__ import annotations
 
 from pilotfish.conversation.repeated_calls import Repeats
 
 
-def test_the_fifth_identical_call_with_the_same_result_is_a_question() -> None:
+def test_the_fifth_identical_call_with_the_same_result_asks() -> None:
     repeats = Repeats()
     answers = [repeats.note("grep", {"pattern": "x"}, "nothing") for _ in range(5)]
     assert answers == [
@@ -13,7 +13,7 @@ def test_the_fifth_identical_call_with_the_same_result_is_a_question() -> None:
         None,
         None,
         None,
-        "grep was called 5 times with the same arguments and gave the same result each time. Go on?",
+        "grep was called 5 times with the same arguments and gave the same result each time. Continue?",
     ]
 
 
@@ -25,7 +25,7 @@ def test_a_different_tool_argument_or_result_is_a_different_call() -> None:
     assert repeats.note("bash_output", {"id": "bg1"}, "line 0") is None
 
 
-def test_two_calls_taking_turns_are_found_too() -> None:
+def test_two_alternating_calls_are_detected() -> None:
     repeats = Repeats()
     answers = [
         repeats.note(tool, {"b": 1, "a": 2} if turn % 2 else {"a": 2, "b": 1}, "same")
@@ -35,6 +35,6 @@ def test_two_calls_taking_turns_are_found_too() -> None:
     assert [answer is not None for answer in answers] == [False] * 8 + [True, True]
 
 
-def test_whoever_goes_on_is_asked_again_after_as_many_more() -> None:
+def test_after_continuing_the_count_starts_again() -> None:
     repeats = Repeats(limit=2)
     assert [repeats.note("a", {}, "x") is not None for _ in range(6)] == [False, True] * 3

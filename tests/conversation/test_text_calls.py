@@ -1,4 +1,4 @@
-"""Calls written as text: the shapes that are calls, and the texts that only show one."""
+"""Calls written as text: formats that count as calls, and texts that only show a call."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check(text: str, *calls: tuple[str, dict[str, Any]]) -> None:
         'For example, a.py could hold it. That is a guess.\n\nLet me read it.\nread_file(path="a.py")',
     ],
 )
-def test_this_is_a_call(text: str) -> None:
+def test_a_known_format_is_a_call(text: str) -> None:
     check(text, READ)
 
 
@@ -103,12 +103,12 @@ def test_a_tool_without_arguments_needs_none() -> None:
     check("<function=list_all></function>", ("list_all", {}))
 
 
-def test_values_written_without_quotes_are_read_as_what_fits() -> None:
+def test_unquoted_values_are_parsed_to_fit_the_tool() -> None:
     text = "<function=read_file><parameter=path>12</parameter><parameter=tags>[1, 2]</parameter></function>"
     check(text, ("read_file", {"path": "12", "tags": [1, 2]}))
 
 
-def test_text_in_arguments_is_kept_as_it_is() -> None:
+def test_text_in_arguments_is_unchanged() -> None:
     check('bash(command="""grep -n "x\\d" a.py\nls""")', ("bash", {"command": 'grep -n "x\\d" a.py\nls'}))
     check(
         "<function=bash><parameter=command>\n  a <b> && c\n</parameter></function>",
@@ -120,7 +120,7 @@ def test_json_words_are_values_in_a_call_line() -> None:
     check('bash(command="x", wait=true, n=[1, null])', ("bash", {"command": "x", "wait": True, "n": [1, None]}))
 
 
-def test_the_span_is_what_the_call_was_written_as() -> None:
+def test_the_span_covers_the_source_of_the_call() -> None:
     text = 'So:\n<tool_call>{"name": "list_all"}</tool_call> and\n```json\n{"name": "list_all"}\n```'
     assert [text[slice(*call.span)] for call in find_calls(text, TOOLS)] == [
         '<tool_call>{"name": "list_all"}</tool_call>',
@@ -129,7 +129,7 @@ def test_the_span_is_what_the_call_was_written_as() -> None:
     assert find_calls("list_all()", TOOLS) == (TextCall("list_all", {}, (0, 10)),)
 
 
-# ---- What is none --------------------------------------------------------------------------------------------------
+# ---- What is not a call --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_the_span_is_what_the_call_was_written_as() -> None:
         '{"list_all": {}, "read_file": {"path": "a.py"}}',
     ],
 )
-def test_this_is_no_call(text: str) -> None:
+def test_a_call_that_is_only_shown_is_not_found(text: str) -> None:
     check(text)
 
 
@@ -188,7 +188,7 @@ _PIECES = [
 
 @settings(max_examples=20_000 if LONG else 800, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=3)), max_size=25).map("".join))
-def test_any_text_gives_calls_that_fit_with_spans_inside_the_text_or_none(text: str) -> None:
+def test_any_text_gives_only_valid_calls_with_spans_inside_the_text(text: str) -> None:
     before = 0
     for call in find_calls(text, TOOLS):
         assert TOOLS[call.name](dict(call.args))
@@ -218,10 +218,10 @@ def test_any_text_gives_calls_that_fit_with_spans_inside_the_text_or_none(text: 
     ids=range(14),
 )
 @pytest.mark.timeout(60)
-def test_a_text_made_to_be_slow_is_not(text: str) -> None:
+def test_an_adversarial_text_is_not_slow(text: str) -> None:
     assert find_calls(text, TOOLS) == ()
 
 
-def test_only_the_end_of_a_huge_text_is_looked_at() -> None:
+def test_only_the_end_of_a_huge_text_is_searched() -> None:
     text = "word " * 200_000 + "\nlist_all()"
     assert find_calls(text, TOOLS) == (TextCall("list_all", {}, (len(text) - 10, len(text))),)

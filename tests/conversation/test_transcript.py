@@ -1,4 +1,4 @@
-"""Records folded into what a person reads."""
+"""The items of a transcript are built from records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from pilotfish.conversation.records import (
 S = CallStatus
 
 
-def test_a_turn_reads_as_its_items_in_order() -> None:
+def test_the_items_of_a_turn_are_in_order() -> None:
     records: list[Record] = [
         start(),
         *said("user: hi"),
@@ -106,15 +106,15 @@ def test_a_turn_reads_as_its_items_in_order() -> None:
     ]
 
 
-def test_a_redo_takes_the_undo_back() -> None:
+def test_a_redo_reverts_the_undo() -> None:
     undo = UndoRecord(turn_id="t1", direction="undo", uris=(), timestamp=3.0)
     (item,) = transcript([end(), undo, replace(undo, direction="redo")])
     assert isinstance(item, TurnEndItem)
     assert not item.undone
 
 
-def test_the_text_before_a_call_stands_before_it_though_its_record_comes_later() -> None:
-    """The ledger drops chunks once the message is stored: the call was announced while the message was made."""
+def test_the_text_before_a_call_is_placed_before_it_if_its_record_comes_later() -> None:
+    """The ledger drops chunks once the message is stored, and the call is registered while the message is streamed."""
     records = [
         start(),
         call("a", S.PENDING),
@@ -135,13 +135,13 @@ def test_chunks_joined_are_the_item_until_its_message_is_stored_and_after() -> N
     assert texts(transcript(said("model: hello you"))) == [("m1.0", "hello you")]
 
 
-def test_words_said_on_the_way_are_prompts_of_their_own() -> None:
+def test_steering_prompts_are_separate_items() -> None:
     records = [start(), *said("user: hi / model: call a / user: return a, wait a moment")]
     prompts = [item for item in transcript(records, running="t1") if isinstance(item, PromptItem)]
     assert [(item.id, item.prompt[0]["text"]) for item in prompts] == [("t1.prompt", "hi"), ("m3.1", "wait a moment")]
 
 
-def test_a_history_from_elsewhere_has_prompts_and_calls_from_its_messages() -> None:
+def test_the_items_of_an_imported_history_come_from_its_messages() -> None:
     items = transcript(said("user: hi / model: call a, call b, call c / user: return a, denied b / model: done"))
     assert [(item.kind, item.id) for item in items] == [
         ("prompt", "m1.0"),
@@ -159,7 +159,7 @@ def test_a_history_from_elsewhere_has_prompts_and_calls_from_its_messages() -> N
 
 
 @pytest.mark.parametrize(("status", "reason"), [(S.IN_PROGRESS, STARTED), (S.PENDING, NEVER_STARTED)])
-def test_a_call_nobody_will_end_is_shown_as_cancelled(status: CallStatus, reason: str) -> None:
+def test_an_open_call_of_an_ended_turn_is_shown_as_cancelled(status: CallStatus, reason: str) -> None:
     """Law 3, on load after a crash."""
     (item,) = transcript([call("a", status)])
     assert isinstance(item, CallItem)
@@ -169,7 +169,7 @@ def test_a_call_nobody_will_end_is_shown_as_cancelled(status: CallStatus, reason
     assert running.call.status is status
 
 
-def test_items_know_the_last_record_and_update_that_changed_them() -> None:
+def test_items_have_the_numbers_of_the_last_record_and_update() -> None:
     entries = [
         Entry(7, 5, start()),
         Entry(8, None, said("user: hi")[0]),
@@ -186,7 +186,7 @@ def test_items_know_the_last_record_and_update_that_changed_them() -> None:
     ]
 
 
-def test_pages_give_the_same_items_as_the_whole() -> None:
+def test_pages_give_the_same_items_as_the_complete_transcript() -> None:
     records: list[Record] = []
     for turn in ("t1", "t2", "t3"):
         number = len(records)
@@ -204,12 +204,12 @@ def test_pages_give_the_same_items_as_the_whole() -> None:
         assert [(item.id, item.n) for item in pages] == whole
 
 
-def test_a_page_that_begins_with_words_said_on_the_way_shows_them() -> None:
+def test_a_page_that_begins_with_a_steering_prompt_shows_it() -> None:
     entries = [Entry(7, None, said("user: return a, wait a moment", first=3)[0])]
     assert [item.id for item in transcript(entries)] == ["m3.1"]
 
 
-def test_approvals_are_no_items() -> None:
+def test_approvals_are_not_items() -> None:
     record = ApprovalRecord(
         turn_id="t",
         call_id="c",
@@ -225,7 +225,7 @@ def test_approvals_are_no_items() -> None:
     assert transcript([record]) == ()
 
 
-def test_a_prompt_with_an_image_is_told_by_its_record_s_words() -> None:
+def test_the_text_of_a_prompt_with_an_image_comes_from_its_record() -> None:
     part = UserPromptPart(("look", {"kind": "binary", "data": "AAAA", "media_type": "image/png"}))
     record = spoken(CanonicalMessage(parse("user: x")[0].role, (part,)), "m1", content="look at this")
     (item,) = transcript([record])

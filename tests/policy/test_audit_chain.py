@@ -1,4 +1,4 @@
-"""Digests name one call; the audit trail shows what was done to it."""
+"""A digest identifies one call, and the audit trail shows whether it was changed."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_a_digest_is_of_the_tool_the_arguments_and_the_versions() -> None:
     assert len(others | {one}) == 6
 
 
-def test_values_that_python_calls_equal_are_different_arguments() -> None:
+def test_values_that_are_equal_in_python_have_different_digests() -> None:
     assert len({digest("t", {"x": value}, {}) for value in (1, 1.0, True, "1", [1])}) == 5
 
 
-def test_a_digest_takes_any_text_a_model_can_write() -> None:
+def test_a_digest_accepts_any_text() -> None:
     assert digest("t", {"x": "\ud800\u202e\x00"}, {}) != digest("t", {"x": "\ud801\u202e\x00"}, {})
 
 
@@ -73,7 +73,7 @@ def test_two_calls_share_a_digest_only_when_they_are_the_same(
 
 
 def _ordered(value: object) -> object:
-    """The value with the order of keys taken out of it; 1, 1.0 and True stay apart by how they are written."""
+    """Return the value independent of the order of keys. 1, 1.0 and True stay different."""
     if isinstance(value, dict):
         items = cast("dict[str, object]", value).items()
         return sorted(((key, repr(_ordered(item))) for key, item in items), key=lambda item: item[0])
@@ -82,7 +82,7 @@ def _ordered(value: object) -> object:
     return value
 
 
-def test_a_whole_trail_has_no_fault() -> None:
+def test_an_intact_trail_has_no_fault() -> None:
     records = trail(5)
     assert verify(records, records[-1].hash) == ()
     assert verify([]) == ()
@@ -116,7 +116,7 @@ def test_a_changed_entry_is_found(field: str, value: object) -> None:
     assert verify(records) == (AuditFault(2, "the entry was changed after it was written"),)
 
 
-def test_an_entry_changed_with_its_hash_made_anew_is_found_at_the_next() -> None:
+def test_a_changed_entry_with_a_new_hash_is_found_at_the_next_entry() -> None:
     records = trail(4)
     records[1] = seal(dataclasses.replace(records[1], decision="deny"), records[0].hash)
     assert verify(records) == (AuditFault(3, "an entry before this one is missing, added or moved"),)
@@ -131,12 +131,12 @@ def test_a_missing_moved_or_added_entry_is_found() -> None:
     assert verify([*records[:2], records[1], *records[2:]]) == (AuditFault(3, gap),)
 
 
-def test_a_cut_end_is_found_by_the_noted_head() -> None:
+def test_missing_newest_entries_are_found_with_the_stored_head() -> None:
     records = trail(4)
     assert verify(records[:-1]) == ()
     assert verify(records[:-1], records[-1].hash) == (AuditFault(4, "the newest entries are missing"),)
     assert verify([], records[-1].hash) == (AuditFault(1, "the newest entries are missing"),)
 
 
-def test_a_hash_covers_what_came_before() -> None:
+def test_a_hash_covers_all_earlier_entries() -> None:
     assert next_hash("a", {"x": 1}) != next_hash("b", {"x": 1})

@@ -1,4 +1,4 @@
-"""Local addresses are told from the text of a URL, however it is spelled."""
+"""Local addresses are recognised from the text of a URL in every spelling."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from pilotfish.policy.hosts import host_of, local_address
         "ws://localhost:1/",
     ],
 )
-def test_a_local_address_is_known(url: str) -> None:
+def test_a_local_address_is_recognised(url: str) -> None:
     host = host_of(url)
     assert host is not None
     assert local_address(host) is not None
@@ -67,7 +67,7 @@ def test_a_local_address_is_known(url: str) -> None:
         ("https://a@example.com:443/", "example.com"),
     ],
 )
-def test_a_public_address_is_known(url: str, host: str) -> None:
+def test_a_public_address_is_recognised(url: str, host: str) -> None:
     assert host_of(url) == host
     assert local_address(host) is None
 
@@ -88,7 +88,7 @@ def test_a_public_address_is_known(url: str, host: str) -> None:
         "http://a\n/",
     ],
 )
-def test_what_names_no_host_is_none(url: str) -> None:
+def test_a_url_without_a_clear_host_gives_none(url: str) -> None:
     assert host_of(url) is None
 
 

@@ -1,4 +1,4 @@
-"""Policy: what runs, what is asked, what is refused, and that it says why."""
+"""Policy: which calls are allowed, ask or are denied, and their reasons."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def _label(line: str) -> str:
     return "try" if verdict.reason == "it runs in a read-only sandbox" else verdict.decision
 
 
-def test_what_runs_without_a_question_runs_where_nothing_changes() -> None:
-    """Law 10: the verdict names the wall, for every command that nobody was asked about."""
+def test_commands_that_run_without_a_question_run_in_the_read_only_sandbox() -> None:
+    """Law 10: the verdict names the sandbox for every command that runs without a question."""
     for _, line in corpus():
         for mode in (Mode.ASK, Mode.PLAN, Mode.EDIT):
             verdict = judge(command(line), mode)
@@ -63,7 +63,7 @@ def test_what_runs_without_a_question_runs_where_nothing_changes() -> None:
             assert verdict.wall == "read_only", line
 
 
-def test_without_a_sandbox_only_a_few_plain_commands_are_not_asked_about() -> None:
+def test_without_a_sandbox_only_a_few_plain_commands_run_without_a_question() -> None:
     lines = [line for _, line in corpus()]
     allowed = [line for line in lines if decide(command(line, walled=False), "ask") == "allow"]
     assert set(allowed) <= set(lines)
@@ -117,12 +117,12 @@ def test_without_a_sandbox_only_a_few_plain_commands_are_not_asked_about() -> No
         "[ -f a.py ] && echo yes || echo no",
     ],
 )
-def test_what_people_look_with_every_day_is_not_asked_about(line: str) -> None:
+def test_everyday_read_commands_run_without_a_question(line: str) -> None:
     assert decide(command(line), "ask") == "allow"
     assert decide(command(line), "plan") == "allow"
 
 
-def test_a_command_that_must_write_is_asked_about() -> None:
+def test_a_command_that_must_write_asks() -> None:
     wanted = replace(command("git diff"), for_real=True)
     assert judge(wanted, "ask").reason == "it would run outside the read-only sandbox"
     assert judge(wanted, "ask").wall == "workspace"
@@ -143,7 +143,7 @@ def test_a_command_that_must_write_is_asked_about() -> None:
         (fetch("https://docs.rs/x"), "ask", "ask", "ask", "allow"),
         (MCP, "ask", "deny", "ask", "allow"),
         (MCP_READS, "ask", "ask", "ask", "allow"),
-        # sensitive things ask in every mode that does not refuse them
+        # sensitive things ask in every mode that does not deny them
         (read(".env"), "ask", "ask", "ask", "ask"),
         (read("/etc/passwd"), "ask", "ask", "ask", "ask"),
         (read(".github/workflows/ci.yml"), "allow", "allow", "allow", "allow"),
@@ -163,7 +163,7 @@ def test_modes(facts: CallFacts, in_ask: Decision, in_plan: Decision, in_edit: D
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_an_untrusted_folder_is_like_plan_in_every_mode(mode: Mode) -> None:
+def test_every_mode_acts_like_plan_in_an_untrusted_folder(mode: Mode) -> None:
     anything = (allow("write"), allow("bash"), allow("mcp", "github/*"))
     calls = [read("a.py"), edit("a.py"), command("git status"), command("npm test"), MCP, fetch("https://docs.rs")]
     verdicts = [decide(facts, mode, *anything, trusted=False) for facts in calls]
@@ -201,7 +201,7 @@ def test_an_untrusted_folder_is_like_plan_in_every_mode(mode: Mode) -> None:
 )
 def test_commands_that_touch_sensitive_things_ask_even_in_auto(line: str) -> None:
     facts = command(line)
-    if "*" in line:  # the engine puts what a pattern would match in its place
+    if "*" in line:  # the engine replaces a pattern with its matches
         facts = CallFacts(
             tool="bash", category=Category.EXECUTE, command=line, paths=(*facts.paths, place(".env", written=".en*"))
         )
@@ -237,7 +237,7 @@ def test_ordinary_commands_run_in_auto(line: str) -> None:
 # ---------------------------------------------------------------- rules
 
 
-def test_deny_beats_ask_beats_allow_whatever_the_scope() -> None:
+def test_deny_overrides_ask_and_ask_overrides_allow_in_every_scope() -> None:
     facts = command("npm test")
     assert decide(facts, "ask", allow("bash", "npm test")) == "allow"
     assert decide(facts, "ask", allow("bash", "npm test"), ask("bash", "npm *", "user")) == "ask"
@@ -270,7 +270,7 @@ def test_a_chain_needs_every_part_allowed() -> None:
     assert decide(command("npm testing"), "ask", rule) == "ask"
 
 
-def test_a_rule_for_a_command_is_not_for_whatever_is_piped_into_it() -> None:
+def test_a_rule_for_a_command_does_not_cover_piped_input() -> None:
     assert decide(command("psql db"), "ask", allow("bash", "psql db")) == "allow"
     assert decide(command("echo 'drop table x' | psql db"), "ask", allow("bash", "psql db")) == "ask"
     assert decide(command("psql db < x.sql"), "ask", allow("bash", "psql *")) == "ask"
@@ -316,7 +316,7 @@ def test_an_allowed_command_may_write_only_where_writing_is_allowed() -> None:
         ("man *", "man -P evil ls"),
     ],
 )
-def test_a_prefix_rule_does_not_cover_arguments_that_break_out(pattern: str, line: str) -> None:
+def test_a_prefix_rule_does_not_cover_arguments_that_change_the_command(pattern: str, line: str) -> None:
     verdict = judge(command(line), "ask", [allow("bash", pattern)])
     assert (verdict.decision, verdict.rule) == ("ask", None) or verdict.wall == "read_only"
     assert decide(command(line, walled=False), "ask", allow("bash", pattern)) == "ask"
@@ -359,16 +359,16 @@ def test_a_prefix_rule_does_not_cover_arguments_that_break_out(pattern: str, lin
         ("echo " + "x" * 60_000) + "; git push",
     ],
 )
-def test_a_deny_rule_finds_its_command_wherever_it_hides(line: str) -> None:
+def test_a_deny_rule_finds_nested_and_obfuscated_commands(line: str) -> None:
     assert decide(command(line), "auto", deny("bash", "git push *")) == "deny"
 
 
-def test_a_deny_rule_is_not_about_text() -> None:
+def test_a_deny_rule_does_not_match_quoted_text() -> None:
     for line in ("echo 'git push'", "git commit -m 'git push'", "grep -rn 'git push' src", "git log --grep='git push'"):
         assert decide(command(line), "auto", deny("bash", "git push *")) == "allow"
 
 
-def test_a_path_rule_for_any_tool_holds_for_commands_too() -> None:
+def test_a_path_rule_for_any_tool_applies_to_commands() -> None:
     rule = deny("*", "private/**")
     assert decide(read("private/a"), "auto", rule) == "deny"
     assert decide(edit("private/b/c"), "auto", rule) == "deny"
@@ -376,7 +376,7 @@ def test_a_path_rule_for_any_tool_holds_for_commands_too() -> None:
     assert decide(command("cat public/a"), "auto", rule) == "allow"
 
 
-def test_a_sensitive_file_opens_only_to_a_rule_that_names_it() -> None:
+def test_a_sensitive_file_is_allowed_only_by_a_rule_that_names_it() -> None:
     assert decide(read(".env"), "ask", allow("read_file")) == "ask"
     assert decide(read(".env"), "ask", allow("read_file", "**/*")) == "ask"
     assert decide(read(".env"), "ask", allow("read_only", "./*")) == "ask"
@@ -388,7 +388,7 @@ def test_a_sensitive_file_opens_only_to_a_rule_that_names_it() -> None:
     assert decide(edit(".env"), "ask", allow("read_only", ".env")) == "ask"
 
 
-def test_a_local_address_opens_only_to_a_rule_that_names_it() -> None:
+def test_a_local_address_is_allowed_only_by_a_rule_that_names_it() -> None:
     assert decide(fetch("http://localhost:3000"), "auto", allow("web_fetch")) == "ask"
     assert decide(fetch("http://localhost:3000"), "auto", allow("web_fetch", "localhost")) == "allow"
     assert decide(command("curl http://localhost:3000/health"), "auto") == "ask"
@@ -414,14 +414,14 @@ def test_rules_about_hosts_and_mcp_tools() -> None:
     assert decide(MCP, "auto", deny("mcp", "github/*")) == "deny"
 
 
-def test_a_repository_can_only_tighten_and_only_when_trusted() -> None:
+def test_rules_of_a_repository_only_restrict_and_only_if_trusted() -> None:
     loose, tight = allow("bash", "npm test", "repository"), deny("bash", "git status", "repository")
     assert decide(command("npm test"), "ask", loose) == "ask"
     assert decide(command("git status"), "ask", tight) == "deny"
     assert decide(command("git status"), "ask", tight, trusted=False) == "allow"
 
 
-def test_an_allow_rule_does_not_undo_plan() -> None:
+def test_an_allow_rule_does_not_override_plan_mode() -> None:
     assert decide(command("npm test"), "plan", allow("bash", "npm test")) == "deny"
     assert decide(edit("a.py"), "plan", allow("write")) == "deny"
 
@@ -431,13 +431,13 @@ def test_a_delete_needs_a_rule_that_names_it() -> None:
     assert decide(edit("a.py", "delete"), "ask", allow("write", "./a.py")) == "allow"
 
 
-def test_nothing_makes_a_destructive_command_run() -> None:
+def test_no_rule_allows_a_destructive_command() -> None:
     for mode in Mode:
         for line in ("rm -rf /", "sudo rm -rf ~", ":(){ :|:& };:", "mkfs.ext4 /dev/sda1"):
             assert decide(command(line), mode, allow("bash"), allow("bash", line)) == "deny"
 
 
-def test_a_call_of_several_paths_needs_each_allowed() -> None:
+def test_every_path_of_a_call_must_be_allowed() -> None:
     facts = CallFacts(tool="rename", category=Category.WRITE, paths=(place("a", "write"), place("b", "write")))
     assert decide(facts, "ask", allow("write", "./a")) == "ask"
     assert decide(facts, "ask", allow("write", "./a"), allow("write", "./b")) == "allow"
@@ -446,13 +446,13 @@ def test_a_call_of_several_paths_needs_each_allowed() -> None:
 # ---------------------------------------------------------------- facts that change the verdict
 
 
-def test_a_command_whose_paths_nobody_resolved_asks() -> None:
+def test_a_command_with_unresolved_paths_asks() -> None:
     facts = CallFacts(tool="bash", category=Category.EXECUTE, command="cat a.py")
     assert judge(facts, "ask").reason == "the path a.py could not be resolved"
     assert decide(facts, "auto") == "ask"
 
 
-def test_a_link_that_leads_outside_asks() -> None:
+def test_a_link_to_a_file_outside_the_workspace_asks() -> None:
     facts = CallFacts(
         tool="bash",
         category=Category.EXECUTE,
@@ -462,7 +462,7 @@ def test_a_link_that_leads_outside_asks() -> None:
     assert judge(facts, "auto").reason == "it reads /home/me/.ssh/id_rsa, which is outside the workspace"
 
 
-def test_git_in_a_repository_that_names_programs_asks() -> None:
+def test_git_asks_if_the_repository_settings_name_programs() -> None:
     facts = CallFacts(
         tool="bash",
         category=Category.EXECUTE,
@@ -475,7 +475,7 @@ def test_git_in_a_repository_that_names_programs_asks() -> None:
     assert decide(facts, "ask", allow("bash", "git *")) == "ask"
 
 
-def test_writing_the_mark_of_a_hidden_secret_asks() -> None:
+def test_writing_the_placeholder_of_a_secret_asks() -> None:
     facts = CallFacts(tool="write_file", category=Category.WRITE, paths=(place("a.py", "write"),), masked=True)
     assert decide(facts, "auto", allow("write")) == "ask"
 
@@ -485,14 +485,14 @@ def test_writing_the_mark_of_a_hidden_secret_asks() -> None:
 
 @given(st.sampled_from([text for _, text in corpus()]), st.sampled_from(list(Mode)), st.booleans())
 @settings(max_examples=300, deadline=None)
-def test_every_verdict_says_why(text: str, mode: Mode, trusted: bool) -> None:
+def test_every_verdict_has_a_reason(text: str, mode: Mode, trusted: bool) -> None:
     verdict = judge(command(text), mode, (), trusted)
     assert verdict.reason
     assert "\n" not in verdict.reason
     assert all(line.strip() and "\n" not in line for line in verdict.commands)
 
 
-def test_a_reason_is_one_line_whatever_a_path_holds() -> None:
+def test_a_reason_is_one_line_for_any_path() -> None:
     for line in ("cat '../a\nb'", "echo x > 'a\nb'", "'a\nb'"):
         assert judge(command(line), "ask").reason.isprintable()
 
@@ -504,8 +504,11 @@ def test_no_text_crashes_policy(text: str, mode: Mode) -> None:
 
 
 def test_nothing_is_allowed_by_failing() -> None:
-    """Mutated lines of the corpus: what is allowed as reading was read wholly, and every part stands in the table; the
-    rest is tried, and runs nothing by a name that is not one of a reader."""
+    """Check mutated lines of the corpus.
+
+    Lines that are allowed because they only read were parsed completely, and all their commands are in the table. The
+    others run in the read-only sandbox, with known reader programs only.
+    """
     dice = random.Random(11)
     lines = [text for _, text in corpus()]
     allowed = 0
@@ -534,7 +537,7 @@ def _mutated(dice: random.Random, lines: list[str]) -> str:
             return text + dice.choice((" ", ";", " && ", " | ", "\n")) + other
 
 
-def test_policy_costs_a_start_nothing_heavy() -> None:
+def test_policy_imports_nothing_heavy() -> None:
     code = (
         "import sys, pilotfish.policy.judge as p; from pilotfish.conversation.messages import Category as C;"
         "p.judge(p.CallFacts(tool='bash', category=C.EXECUTE, command='git status'), 'ask');"

@@ -1,4 +1,4 @@
-"""Rules: what they match, the narrowest one, and how they are told to people."""
+"""Rules: what they match, the narrowest suggestion, and how they are described to the user."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def test_a_path_rule_that_allows(pattern: str, path: str, matches: bool) -> None
         ("secret", "secrets", False),
     ],
 )
-def test_a_path_rule_that_refuses_reaches_further(pattern: str, path: str, matches: bool) -> None:
+def test_a_deny_rule_matches_other_spellings_and_descendants(pattern: str, path: str, matches: bool) -> None:
     assert path_matches(path_rule(pattern, "deny"), place(path)) is matches
 
 
-def test_a_wicked_pattern_takes_no_longer() -> None:
+def test_an_adversarial_glob_is_not_slow() -> None:
     rule = path_rule("*a" * 60 + "b" + "/**" * 60 + "/x")
     assert not path_matches(rule, place("a" * 250 + "/" + "a/" * 200 + "y"))
 
 
-def test_a_relative_rule_cannot_allow_where_the_root_is_not_known() -> None:
+def test_a_relative_rule_allows_nothing_if_the_root_is_unknown() -> None:
     assert not path_matches(path_rule("./a.py"), PathFact(path="/w/a.py"))
     assert path_matches(path_rule("./a.py", "deny"), PathFact(path="/w/a.py"))
 
@@ -107,7 +107,7 @@ def test_hosts() -> None:
         ),
     ],
 )
-def test_the_narrowest_rule_and_its_words(facts: CallFacts, pattern: str, words: str) -> None:
+def test_the_narrowest_rule_and_its_description(facts: CallFacts, pattern: str, words: str) -> None:
     rule = narrowest_rule(facts, "workspace")
     assert rule is not None
     assert (rule.pattern, describe(rule)) == (pattern, f"Allow {words}, in this workspace")
@@ -142,13 +142,13 @@ def test_the_narrowest_rule_and_its_words(facts: CallFacts, pattern: str, words:
         fetch("not a url"),
     ],
 )
-def test_always_is_not_offered(facts: CallFacts) -> None:
+def test_always_allow_is_not_offered(facts: CallFacts) -> None:
     assert narrowest_rule(facts, "workspace") is None
 
 
 @given(st.sampled_from([text for _, text in corpus()]))
 @settings(max_examples=300, deadline=None)
-def test_a_rule_that_is_offered_allows_the_call_and_no_longer_chain(text: str) -> None:
+def test_a_suggested_rule_allows_the_call_but_no_longer_chain(text: str) -> None:
     facts = command(text)
     rule = narrowest_rule(facts, "session")
     if rule is None:
@@ -160,7 +160,7 @@ def test_a_rule_that_is_offered_allows_the_call_and_no_longer_chain(text: str) -
         assert verdict.decision != "allow" or (verdict.rule is None and verdict.wall == "read_only")
 
 
-def test_a_refused_call_is_refused_from_now_on() -> None:
+def test_a_deny_rule_denies_the_same_call_in_future() -> None:
     for facts in (command("git push"), command("ls $(x)"), edit("a.py"), fetch("https://docs.rs"), read("../x")):
         rule = refusing_rule(facts, "workspace")
         assert rule is not None
@@ -193,7 +193,7 @@ def test_a_refused_call_is_refused_from_now_on() -> None:
         ),
     ],
 )
-def test_rules_in_words(rule: Rule, words: str) -> None:
+def test_rules_are_described(rule: Rule, words: str) -> None:
     assert describe(rule) == words
 
 
@@ -233,5 +233,5 @@ def test_the_examples_of_a_path_rule_are_true() -> None:
         (Rule(decision="allow", tool="bash"), None),
     ],
 )
-def test_rules_that_cannot_be_kept(rule: Rule, fault: str | None) -> None:
+def test_invalid_rules_are_rejected(rule: Rule, fault: str | None) -> None:
     assert fault_of(rule) == fault

@@ -17,7 +17,7 @@ ALPHABET = string.ascii_letters + string.digits
 
 
 def made(length: int, alphabet: str = ALPHABET, seed: int = 1) -> str:
-    """Something random that is nobody's key."""
+    """Return random text that is not a real key."""
     return "".join(random.Random(f"{seed} {length} {alphabet}").choices(alphabet, k=length))
 
 
@@ -46,7 +46,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_keys_of_well_known_providers_are_masked_wherever_they_stand(kind: str) -> None:
+def test_keys_of_well_known_providers_are_masked_anywhere_in_a_text(kind: str) -> None:
     key = KEYS[kind]
     for text in (key, f"a {key} b", f'k = "{key}"', f"({key})", f"https://x.example/?q={key}", f"x:\n  y: {key}\n"):
         masked, found = mask(text)
@@ -54,12 +54,12 @@ def test_keys_of_well_known_providers_are_masked_wherever_they_stand(kind: str) 
         assert found
 
 
-def test_what_was_found_is_told() -> None:
+def test_mask_returns_the_secrets_it_found() -> None:
     key = KEYS["GitHub token"]
     assert mask(f"token {key}\n") == ("token [hidden: GitHub token]\n", (Secret("GitHub token", 6, 46),))
 
 
-def test_a_private_key_is_masked_also_when_it_is_cut_off() -> None:
+def test_a_truncated_private_key_is_masked() -> None:
     body = "\n".join(made(64, ALPHABET + "+/", seed) for seed in range(12))
     whole = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{body}\n-----END OPENSSH PRIVATE KEY-----\n"
     masked, _ = mask(f"a\n{whole}b")
@@ -86,7 +86,7 @@ def test_a_private_key_is_masked_also_when_it_is_cut_off() -> None:
         ("Authorization: Bearer 8s7df6g87sd6fg87sd6f", "Authorization: Bearer [hidden: authorization]"),
     ],
 )
-def test_values_beside_a_telling_name_are_masked(text: str, masked: str) -> None:
+def test_random_values_after_a_telling_name_are_masked(text: str, masked: str) -> None:
     assert mask(text)[0] == masked
 
 
@@ -121,11 +121,11 @@ def test_values_beside_a_telling_name_are_masked(text: str, masked: str) -> None
         "tokens: 12345678",
     ],
 )
-def test_ordinary_text_stays(text: str) -> None:
+def test_ordinary_text_is_not_masked(text: str) -> None:
     assert mask(text) == (text, ())
 
 
-def test_the_standard_library_raises_no_false_alarm() -> None:
+def test_the_standard_library_has_no_false_positives() -> None:
     stdlib = Path(sysconfig.get_paths()["stdlib"])
     packages = ("asyncio", "email", "http", "json", "urllib", "xml", "importlib", "logging", "concurrent")
     files = [*stdlib.glob("*.py"), *(path for name in packages for path in stdlib.glob(f"{name}/**/*.py"))]
@@ -134,7 +134,7 @@ def test_the_standard_library_raises_no_false_alarm() -> None:
     assert {name: found for name, found in alarms.items() if found} == {}
 
 
-def test_our_own_sources_raise_no_false_alarm() -> None:
+def test_our_own_sources_have_no_false_positives() -> None:
     files = list((Path(__file__).parents[2] / "server").rglob("*.py"))
     assert files
     assert {path.name: found for path in files if (found := mask(path.read_text("utf-8"))[1])} == {}
@@ -155,7 +155,7 @@ def test_masking_hides_every_key_and_changes_nothing_else(before: str, kind: str
     assert mask(masked)[0] == masked
 
 
-def test_the_mark_is_found_again_however_deep() -> None:
+def test_the_placeholder_is_found_in_nested_values() -> None:
     masked, _ = mask(f"k = {KEYS['GitHub token']}")
     assert has_mark({"edits": [{"old": "a", "new": masked}]})
     assert not has_mark({"edits": [{"old": "a", "new": "[hidden]"}], "n": 1, "x": None})
@@ -174,7 +174,7 @@ def test_the_mark_is_found_again_however_deep() -> None:
         "xoxb-a-",
     ],
 )
-def test_a_wicked_text_takes_no_longer_than_its_length(unit: str) -> None:
+def test_masking_is_linear_for_adversarial_text(unit: str) -> None:
     mask(unit * (300_000 // len(unit)))
 
 
@@ -188,7 +188,7 @@ def test_a_wicked_text_takes_no_longer_than_its_length(unit: str) -> None:
         "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\nQyNTUxOQAAACDhJ8kd92Lsmw0Qpx7Zt\n",
     ],
 )
-def test_a_secret_is_hidden_behind_a_file_name_in_an_address_and_without_its_first_line(text: str) -> None:
+def test_secrets_after_file_names_in_urls_and_without_a_header_are_masked(text: str) -> None:
     masked, found = mask(text)
     assert found
     assert "hJ8kd92Lsmw0Qpx7Zt" not in masked

@@ -1,4 +1,4 @@
-"""A rule for a prefix covers flags of a short list and one target; all else is asked about."""
+"""A prefix rule covers listed flags and one target; policy asks about all other arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def allow(pattern: str) -> Rule:
         ("cargo test *", "cargo test --manifest-path=evil/Cargo.toml"),
     ],
 )
-def test_a_rule_does_not_cover_it(pattern: str, line: str) -> None:
+def test_a_prefix_rule_does_not_cover_unsafe_arguments(pattern: str, line: str) -> None:
     assert judge(command(line), "ask", [allow(pattern)]).decision == "ask"
 
 
@@ -51,14 +51,14 @@ def test_a_rule_does_not_cover_it(pattern: str, line: str) -> None:
         ("git add *", "git add src/app.py"),
     ],
 )
-def test_a_rule_covers_what_people_vary(pattern: str, line: str) -> None:
+def test_a_prefix_rule_covers_common_arguments(pattern: str, line: str) -> None:
     assert judge(command(line), "ask", [allow(pattern)]).decision == "allow"
     offered = narrowest_rule(command(line), "session")
     assert offered is not None
     assert offered.pattern == pattern
 
 
-def test_a_rule_holds_where_it_was_given() -> None:
+def test_a_command_rule_applies_only_in_the_workspace_root() -> None:
     facts = command("npm test")
     assert judge(facts, "ask", [allow("npm test *")]).decision == "allow"
     assert judge(replace(facts, elsewhere=True), "ask", [allow("npm test *")]).decision == "ask"

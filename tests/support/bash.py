@@ -1,7 +1,7 @@
 """Asks a real bash what a text would run, without running it.
 
-Every command name is a function that writes down its words; nothing is on the path. What bash does besides (files
-made by redirections) happens in a folder of the test's own.
+Every command name is a function that records its words, and PATH is empty. Files that redirections create are in a
+folder of the test.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BASH = shutil.which("bash")
 
 _DRIVER = r"""
 status=$1; shift
-# Only the functions below exist; what they need of bash is fetched before they hide it.
+# Only the functions below exist. The builtins that they need are saved before they are hidden.
 exec 9>>"$LOG"
 note() { builtin printf '%s\0' "$@" $'\1' >&9; builtin return "$status"; }  # one write: pipes run at once
 command_not_found_handle() { note "$@"; }
@@ -33,7 +33,7 @@ done 7<"$TEXTS" <&7
 def words_run(
     texts: Sequence[str], folder: Path, *, status: int = 0, names: Iterable[str] = ()
 ) -> list[list[tuple[str, ...]]]:
-    """For each text the commands bash ran, as their words. `status` is what every command answers."""
+    """Return the words of the commands that bash ran for each text. Every command exits with `status`."""
     assert BASH is not None
     log, source = folder.parent / "log", folder.parent / "texts"
     log.write_bytes(b"")
@@ -65,4 +65,4 @@ NAMES = (
     "exec", "source", ".", "set", "export", "alias", "trap", "read", "kill", "exit", "return", "shift", "unset",
     "wait", "break", "continue", "declare", "local", "readonly", "let", "pwd", "type", "command", "hash", "umask",
 )  # fmt: skip
-"""builtins and common names: as functions they are recorded instead of run"""
+"""Builtins and common names. As functions they are recorded instead of run."""

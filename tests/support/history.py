@@ -1,11 +1,11 @@
-"""Histories in one line, for tests to read, and random ones, for tests to throw.
+"""A one-line notation for histories, and random histories for property tests.
 
     "user: hi / model: thought hm, on it, call a / user: return a, and then? / model: done"
 
-Messages are separated by ` / `, parts by `, `. A part is words, or a word that says what it is:
+Messages are separated by ` / `, parts by `, `. A part is plain text, or it begins with its kind:
 `call ID [NAME]` · `return ID`, `failed ID`, `denied ID`, `interrupted ID`, `retried ID` (`[NAME]`, `[= CONTENT]`) ·
 `thought WORDS` · `system WORDS` · `prompt WORDS` · `text WORDS` · `retry WORDS` · `other KIND` · `blank`.
-`parse` and `show` are each other's inverse for what the notation can say.
+`parse` and `show` are inverse to each other for everything that the notation can express.
 """
 
 from __future__ import annotations
@@ -124,11 +124,11 @@ def _show(role: MessageRole, part: Part) -> str:
             return f"{word} {part.tool_call_id or '?'}{name}{content}"
 
 
-# ---- What was said -------------------------------------------------------------------------------------------------
+# ---- Text ----------------------------------------------------------------------------------------------------------
 
 
 def words(messages: Iterable[CanonicalMessage]) -> list[str]:
-    """Every word of user, model and operator, and every part that is only carried, in order."""
+    """Return all text of user, model and system, and all other parts, in order."""
     said: list[str] = []
     for message in messages:
         for part in message.parts:
@@ -147,7 +147,7 @@ def words(messages: Iterable[CanonicalMessage]) -> list[str]:
 
 
 # ---- Random histories ----------------------------------------------------------------------------------------------
-# Built from bytes: drawing one string is ten times as fast as drawing every part, and it shrinks as well.
+# Built from bytes, because drawing one string is ten times as fast as drawing every part and shrinks as well.
 
 _IDS = ("a", "b", "c", "d", "e", "a", "b", "", "f" * 45)
 _NAMES = ("tool", "read", "write", "read", "tool", "", "no such tool!")
@@ -161,7 +161,7 @@ T = TypeVar("T")
 
 
 class _Choices:
-    """A string of bytes as a string of choices; it says no more once it is used up."""
+    """Interprets bytes as choices. After the last byte every choice is the first option."""
 
     def __init__(self, data: bytes) -> None:
         self._bytes = iter(data)
@@ -246,7 +246,7 @@ def _sound(data: bytes) -> tuple[CanonicalMessage, ...]:
 
 
 broken_histories = st.binary(max_size=150).map(broken_history)
-"""Anything a crash, a bug or another program may have left: no rule holds."""
+"""Histories that a crash, a bug or another program may have left. No rule holds for them."""
 
 sound_histories = st.binary(max_size=100).map(_sound)
-"""What a provider takes as it is."""
+"""Histories that every provider accepts."""

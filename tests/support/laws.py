@@ -1,6 +1,6 @@
-"""Laws 1 to 5 of the wire, checked on everything a client sees, all the time.
+"""Checks laws 1 to 5 of the protocol on everything that a client receives.
 
-A client feeds what it hears to `Laws`; the first break of a law raises `LawBroken`, and so does every later call.
+A client passes every message to `Laws`. The first violation raises `LawBroken`, and so does every later call.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ ORDER = ("pending", "awaiting_approval", "in_progress")
 
 
 class LawBroken(AssertionError):
-    """The server broke its word."""
+    """The server violated a law of the protocol."""
 
 
 class Laws:
-    """What a client knows of every session, and whether it fits together."""
+    """The state of every session as a client sees it, with checks of its consistency."""
 
     def __init__(self) -> None:
         self.seq: dict[str, int] = {}
         self.texts: dict[str, dict[str, str]] = defaultdict(dict)
-        """session → item → text so far"""
+        """Session → item → text so far."""
         self.calls: dict[str, dict[str, wire.ToolCall]] = defaultdict(dict)
         self.ended: dict[tuple[str, str], wire.TurnEnded] = {}
-        """session and turn → its end; a fork has the turns of its origin, by the same ids"""
+        """Session and turn → end of the turn. A fork has the turns of its origin with the same ids."""
         self.started: set[tuple[str, str]] = set()
         self.answered: set[str] = set()
         self._turn_of: dict[tuple[str, str], str] = {}
         self._broken: LawBroken | None = None
 
     def check(self) -> None:
-        """Raise what was broken before."""
+        """Raise the first violation again."""
         if self._broken is not None:
             raise self._broken
 
     def update(self, params: Any) -> wire.UpdateParams:
-        """A `session/update` came."""
+        """Check a received `session/update`."""
         told = wire.UpdateParams.model_validate(params)
         session, turn, update = told.session_id, told.turn_id, told.update
         expected = self.seq.get(session, told.seq - 1) + 1
-        self._law(told.seq == expected, f"law 1: {session} went on with {told.seq}, not {expected}")
+        self._law(told.seq == expected, f"law 1: {session} continued with update {told.seq} instead of {expected}")
         self.seq[session] = told.seq
         self._law((session, turn) not in self.ended, f"law 2: {update.kind} of {turn} came after its end")
         match update:
@@ -67,23 +67,23 @@ class Laws:
         return told
 
     def answer(self, result: Any) -> wire.PromptResult:
-        """A prompt was answered."""
+        """Check the response to a prompt."""
         answered = wire.PromptResult.model_validate(result)
         turn = answered.turn_id
         if turn:
             ends = [end.stop_reason for (_, ended), end in self.ended.items() if ended == turn]
-            self._law(bool(ends), f"law 2: {turn} was answered before its end was told")
+            self._law(bool(ends), f"law 2: {turn} was answered before its end was sent")
             self._law(answered.stop_reason in ends, "law 2: the answer tells another end than the turn")
             self.answered.add(turn)
         return answered
 
     def load(self, session: str, result: Any, *, newest: bool = True) -> wire.SessionLoadResult:
-        """A transcript was loaded, or an older page of it. Compares it with what was told, when no turn runs."""
+        """Check a loaded transcript or page. Compares it with the received updates if no turn is running."""
         loaded = wire.SessionLoadResult.model_validate(result)
         if session in self.seq:
             self._law(
                 loaded.last_seq <= self.seq[session] or loaded.session.busy,
-                f"law 1: {loaded.last_seq} is loaded, {self.seq[session]} was told",
+                f"law 1: update {loaded.last_seq} is loaded, {self.seq[session]} was received",
             )
         if loaded.session.busy:
             return loaded
@@ -93,7 +93,7 @@ class Laws:
                     told = self.texts[session].get(item.id)
                     self._law(
                         told is None or told == item.text,
-                        f"law 4: {item.id} was told as {told!r} and is {item.text!r}",
+                        f"law 4: {item.id} was received as {told!r} and loaded as {item.text!r}",
                     )
                 case wire.CallItem():
                     self._law(item.call.status in FINAL, f"law 3: {item.id} is {item.call.status} for ever")
@@ -102,7 +102,7 @@ class Laws:
         if newest and not loaded.has_more:
             kept = {item.id for item in loaded.items}
             missing = [item for item, text in self.texts[session].items() if text.strip() and item not in kept]
-            self._law(not missing, f"law 4: told and not kept: {missing}")
+            self._law(not missing, f"law 4: received and not stored: {missing}")
         return loaded
 
     def _call(self, session: str, turn: str, call: wire.ToolCall) -> None:

@@ -1,4 +1,4 @@
-"""Facts for policy without a disk: a workspace at /w, told by text alone."""
+"""Builds facts for policy without a disk: a workspace at /w, from text alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORPUS = Path(__file__).parent.parent / "policy" / "corpus" / "commands.txt"
 
 
 def place(text: str, access: Access = "read", written: str | None = None, start: str = ROOT) -> PathFact:
-    """A path as a workspace at /w would resolve it, on a disk without links."""
+    """Resolve a path as a workspace at /w would on a disk without links."""
     path = posixpath.normpath(posixpath.join(start, text)) if not text.startswith("~") else f"/home/me/{text[2:]}"
     inside = path == ROOT or path.startswith(ROOT + "/")
     name = posixpath.basename(path)
@@ -36,7 +36,7 @@ def place(text: str, access: Access = "read", written: str | None = None, start:
 
 
 def command(text: str, *, walled: bool = True) -> CallFacts:
-    """The facts of a bash call, where a read-only sandbox stands or not."""
+    """Return the facts of a bash call. `walled` says whether a read-only sandbox is available."""
     touched = study(text).touched
     return CallFacts(
         tool="bash",
@@ -61,7 +61,7 @@ def fetch(url: str) -> CallFacts:
 
 
 def corpus() -> Iterator[tuple[str, str]]:
-    """(verdict, command) of every line of the corpus."""
+    """Yield the verdict and the command of every line of the corpus."""
     for line in CORPUS.read_text("utf-8").splitlines():
         verdict, tab, text = line.partition("\t")
         if tab and verdict in {"allow", "try", "ask", "deny"}:

@@ -19,7 +19,7 @@ from pilotfish.conversation.records import (
 
 
 def said(notation: str, *, turn: str = "t1", first: int = 1) -> list[Record]:
-    """A message record for each message, `m1`, `m2`, …"""
+    """Return a message record for each message, with the ids `m1`, `m2`, …"""
     return [spoken(message, f"m{number}", turn) for number, message in enumerate(parse(notation), first)]
 
 

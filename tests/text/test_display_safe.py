@@ -1,4 +1,4 @@
-"""Nothing in a question is invisible, reordered or a control."""
+"""Display-safe text has no invisible, bidirectional or control characters."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from pilotfish.text.display_safe import display_safe, exact, one_line
         ("a\u00adb", "a\\xadb"),
     ],
 )
-def test_what_is_shown(text: str, shown: str) -> None:
+def test_hidden_characters_are_escaped(text: str, shown: str) -> None:
     assert display_safe(text) == shown
 
 
-def test_for_what_a_program_reads_a_blank_that_is_no_space_is_written_out() -> None:
+def test_exact_escapes_blanks_that_look_like_a_space() -> None:
     assert (exact("ls\u00a0-l\nrm\u3000x y"), one_line("ls\u00a0-l\n")) == ("ls\\xa0-l\nrm\\u{3000}x y", "ls\\xa0-l\\n")
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_everything_shown_is_drawn(text: str) -> None:
+def test_display_safe_text_is_visible(text: str) -> None:
     shown = display_safe(text)
     assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in shown)
     shown.encode("utf-8")

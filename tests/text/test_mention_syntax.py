@@ -1,4 +1,4 @@
-"""Files that are mentioned in a prompt, as they are written and read."""
+"""File mentions in a prompt are written and parsed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pilotfish.text.mention_syntax import Mention, mentions, written
         ("@a.py#x", [Mention("a.py")]),
     ],
 )
-def test_what_is_mentioned(text: str, expected: list[Mention]) -> None:
+def test_mentions_are_found(text: str, expected: list[Mention]) -> None:
     assert list(mentions(text)) == expected
 
 
 @given(st.text(st.characters(exclude_characters='\n"', exclude_categories=("Cs",)), min_size=1))
-def test_a_name_that_was_written_is_read_again(name: str) -> None:
+def test_a_written_name_is_parsed_again(name: str) -> None:
     assert list(mentions(f"see @{written(name)} please")) == [Mention(name)]

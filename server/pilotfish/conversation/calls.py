@@ -1,4 +1,4 @@
-"""Calls as values: one call from announcement to end, and its arguments in their one normal form."""
+"""Tool calls as values: the state of a call, its arguments in normalised form, and new call ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_ID_LENGTH = 40  # the limit of the strictest provider
 
 
 class Category(StrEnum):
-    """What a tool does to the world; policy judges by it."""
+    """The effect of a tool, which policy uses to judge its calls."""
 
     READ_ONLY = "read_only"
     RESEARCH = "research"
@@ -25,7 +25,7 @@ class Category(StrEnum):
 
 
 class CallStatus(StrEnum):
-    """The life of a call. The last four are final."""
+    """The status of a call. The last four are final."""
 
     PENDING = "pending"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -41,27 +41,27 @@ FINAL_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """A place a call touches. Lines and characters count from zero, as LSP does (UTF-16 code units)."""
+    """A location that a call touches. Lines and characters count from zero in UTF-16 code units, as in LSP."""
 
     uri: str
     range: tuple[int, int, int, int] | None = None
-    """start line, start character, end line, end character"""
+    """Start line, start character, end line, end character."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What a call gave back. `text` is what the model sees; the whole may be kept apart as a blob."""
+    """The result of a call. `text` is what the model sees; the complete output may be stored as a blob."""
 
     text: str
     truncated: bool = False
     bytes: int = 0
     blob: str | None = None
-    """hash of the whole output in the store, when `text` is a cut of it"""
+    """The hash of the complete output in the store, if `text` is truncated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallApproval:
-    """How a call came to be allowed or denied: by a rule, a mode or a person."""
+    """Why a call was allowed or denied, and by whom: a rule, a mode or the user."""
 
     decision: Literal["allow", "deny"]
     by: Literal["mode", "rule", "user", "nobody"]
@@ -76,7 +76,7 @@ class CallApproval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanonicalToolCall:
-    """One call from announcement to end, as it is now."""
+    """The current state of one call."""
 
     id: str
     name: str
@@ -89,13 +89,13 @@ class CanonicalToolCall:
     diff: str | None = None
     error: str | None = None
     started_at: float | None = None
-    """seconds since the epoch"""
+    """Seconds since the epoch."""
     duration_ms: int | None = None
     approval: CallApproval | None = None
     raw_args: str | None = None
-    """the arguments as the model wrote them, when they were not a JSON object"""
+    """The arguments as the model wrote them, if they were not a JSON object."""
     recovered: bool = False
-    """found in text, not called by structure"""
+    """The call was found in the text of the model instead of a structured call."""
 
 
 def fresh_id(wanted: str, used: Collection[str], counts: dict[str, int] | None = None) -> str:
@@ -120,9 +120,9 @@ def _numbered(stem: str, number: int) -> str:
 
 
 def normalise_args(args: object) -> tuple[dict[str, Any], str | None]:
-    """Arguments as a mapping, and what was written when that is no JSON object.
+    """Return arguments as a mapping, and the raw text if the arguments are not a JSON object.
 
-    A mapping is itself; a JSON object in text is parsed; nothing is the empty mapping. Anything else is kept as text.
+    A JSON object in text is parsed. Empty text and None become the empty mapping. Any other value is kept as raw text.
     """
     if args is None or args == "":
         return {}, None

@@ -1,4 +1,4 @@
-"""The items of a transcript: what a person reads of a session, each with an id that stays."""
+"""The items of a transcript, which clients show to the user. Each has a stable id."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pilotfish.errors import FailureKind
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
     id: str
-    """the same in updates, over loads and restarts"""
+    """The id stays the same in updates and after a reload or restart."""
     turn_id: str
     n: int = 0
-    """the last record that changed the item, as the ledger counts them; 0 where none is known"""
+    """The number of the last record in the ledger that changed the item. 0 if unknown."""
     seq: int = 0
-    """the last update that changed it, as clients count them; 0 where none did"""
+    """The `seq` of the last update that changed the item. 0 if no update did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptItem(_Item):
-    """What the user sent: the wire's ContentBlock list."""
+    """A prompt of the user, as the list of ContentBlocks of the protocol."""
 
     prompt: tuple[Mapping[str, Any], ...]
     prompt_id: str | None = None
@@ -34,7 +34,7 @@ class PromptItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageItem(_Item):
-    """What the agent said: the chunks with this id, joined."""
+    """Text of the agent: the joined chunks with this id."""
 
     text: str
     kind: Literal["message"] = "message"
@@ -42,7 +42,7 @@ class MessageItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThoughtItem(_Item):
-    """What the agent thought: the chunks with this id, joined."""
+    """A thought of the agent: the joined chunks with this id."""
 
     text: str
     kind: Literal["thought"] = "thought"
@@ -50,7 +50,7 @@ class ThoughtItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallItem(_Item):
-    """A call as it is now; its id is the item's."""
+    """The current state of a call. The item has the id of the call."""
 
     call: CanonicalToolCall
     kind: Literal["tool_call"] = "tool_call"
@@ -58,7 +58,7 @@ class CallItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanItem(_Item):
-    """The plan of a turn as it was last."""
+    """The last plan of a turn."""
 
     entries: tuple[PlanEntry, ...]
     kind: Literal["plan"] = "plan"
@@ -66,7 +66,7 @@ class PlanItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeItem(_Item):
-    """Something the user was told."""
+    """A notice for the user."""
 
     level: Literal["info", "warning", "error"]
     message: str
@@ -77,7 +77,7 @@ class NoticeItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionItem(_Item):
-    """History before this was summarised. `before` and `after` are token counts."""
+    """The earlier history was summarised. `before` and `after` are token counts."""
 
     before: int
     after: int
@@ -87,7 +87,7 @@ class CompactionItem(_Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChangeItem(_Item):
-    """A file the turn changed."""
+    """A file that the turn changed."""
 
     uri: str
     change: Literal["created", "edited", "deleted", "renamed"]
@@ -108,7 +108,7 @@ class TurnEndItem(_Item):
     error: Failure | None = None
     receipt: Receipt | None = None
     undone: bool = False
-    """its files were put back"""
+    """The file changes of the turn were undone."""
     timestamp: float | None = None
     kind: Literal["turn_end"] = "turn_end"
 

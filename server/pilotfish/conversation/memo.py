@@ -1,7 +1,7 @@
-"""What was computed for a value once, for as long as the value lives.
+"""Caches results by the identity of their argument, for as long as the argument lives.
 
-Frozen values never change, so their identity is a key: a history that grows by a message is converted, trimmed and
-sent again at the cost of that message. Whether it is the history from before is told by identity too.
+Frozen values never change, so their identity can be the key. Converting and trimming a history that has grown by one
+message then costs only the work for that message. Histories are compared by identity too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """Results of a pure function, by the identity of its argument, for as long as that argument lives."""
+    """Caches the results of a pure function by the identity of its argument, for as long as that argument lives."""
 
     __slots__ = ("_compute", "_kept")
 
@@ -33,7 +33,7 @@ class Memo(Generic[K, V]):
         return value
 
     def know(self, key: K, value: V) -> None:
-        """What the function would give, when somebody has it already."""
+        """Store a result that the caller has already computed."""
         number = id(key)
         # a value that is its own key must not keep itself alive
         own = None if cast("object", value) is key else value
@@ -44,12 +44,12 @@ class Memo(Generic[K, V]):
 
 
 def begins_with(whole: Sequence[object], part: Sequence[object]) -> bool:
-    """Whether the whole begins with these very objects."""
+    """Whether `whole` begins with the same objects as `part`."""
     return len(part) <= len(whole) and all(map(operator.is_, part, whole))
 
 
 def count_shared(before: Sequence[object], now: Sequence[object]) -> int:
-    """With how many of the very same objects both begin."""
+    """Return the number of identical objects at the start of both sequences."""
     for index, (one, other) in enumerate(zip(before, now, strict=False)):
         if one is not other:
             return index

@@ -1,9 +1,8 @@
-"""The door for messages that were not written by us: any JSON value in, a canonical message or a clear error out.
+"""Parses messages from other sources: any JSON value becomes a canonical message or an error that names the place.
 
-Takes canonical JSON, pydantic-ai's serialised messages of any age, messages in the manner of OpenAI and Anthropic, and
-the legacy forms of the seeds (`{"content": …}`, `{"thought": …}`, `tool_calls` beside `parts`). Arguments are
-normalised, calls without an id get one, text is made fit for UTF-8. Nothing disappears: what cannot be read is an error
-that names the place.
+It accepts canonical JSON, serialised messages of all pydantic-ai versions, messages in the formats of OpenAI and
+Anthropic, and legacy formats (`{"content": …}`, `{"thought": …}`, `tool_calls` beside `parts`). Arguments are
+normalised, calls without an id get one, and text is made valid UTF-8. Nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from pilotfish.conversation.messages import (
 from pilotfish.errors import UnreadableMessage
 
 Fields = Mapping[str, Any]
-MAX_DEPTH = 200  # of nested values: every JSON writer in use goes that far
+MAX_DEPTH = 200  # of nested values; every JSON writer in use supports this depth
 
 
 def read_messages(values: object, place: str = "messages") -> tuple[CanonicalMessage, ...]:
-    """Read a list of messages."""
+    """Parse a list of messages. Raises `UnreadableMessage`."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise UnreadableMessage(f"is not a list but {_kind_of(values)}", place=place)
     return tuple(
@@ -48,7 +47,7 @@ def read_messages(values: object, place: str = "messages") -> tuple[CanonicalMes
 
 
 def read_message(value: object, place: str = "message") -> CanonicalMessage:
-    """Read one message, whatever its age. Raises `UnreadableMessage`."""
+    """Parse one message in any supported format. Raises `UnreadableMessage`."""
     if isinstance(value, CanonicalMessage):
         return value
     if not isinstance(value, Mapping):
@@ -57,7 +56,7 @@ def read_message(value: object, place: str = "message") -> CanonicalMessage:
     role = _role(fields, place)
     parts: list[Part] = []
     if fields.get("thought") is not None:
-        parts.append(ThoughtPart(_words(fields["thought"], f"{place}.thought")))
+        parts.append(ThoughtPart(_text(fields["thought"], f"{place}.thought")))
     raw_parts = fields.get("parts")
     if raw_parts is not None:
         if isinstance(raw_parts, str) or not isinstance(raw_parts, Sequence):
@@ -76,9 +75,9 @@ def read_message(value: object, place: str = "message") -> CanonicalMessage:
 
 
 def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
-    """Read one part. `role` decides what bare text is; `index` makes the id of a call that has none."""
+    """Parse one part. `role` decides the kind of plain text; `index` is used for the id of a call without one."""
     if isinstance(value, str):
-        return _speech(role, fit(value))
+        return _text_part(role, fit(value))
     if not isinstance(value, Mapping):
         raise UnreadableMessage(f"is not an object but {_kind_of(value)}", place=place)
     fields = cast("Fields", value)
@@ -90,7 +89,7 @@ def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
     match kind:
         case "text":
             key = _first(rest, "content", "text")
-            return _speech(role, _words(rest.get(key), place), _rest(rest, key, place=place))
+            return _text_part(role, _text(rest.get(key), place), _rest(rest, key, place=place))
         case "user-prompt":
             content = _user_content(rest.get("content"), place)
             extra = _rest(rest, "content", place=place)
@@ -99,9 +98,9 @@ def read_part(value: object, role: MessageRole, index: int, place: str) -> Part:
             return UserPromptPart(content, extra)
         case "thinking" | "thought":
             key = _first(rest, "content", "thought", "thinking")
-            return ThoughtPart(_words(rest.get(key), place), _rest(rest, key, place=place))
+            return ThoughtPart(_text(rest.get(key), place), _rest(rest, key, place=place))
         case "system-prompt":
-            return SystemPromptPart(_words(rest.get("content"), place), _rest(rest, "content", place=place))
+            return SystemPromptPart(_text(rest.get("content"), place), _rest(rest, "content", place=place))
         case "tool-call" | "tool_use":
             return _call(rest, index, place)
         case "tool-return":
@@ -131,12 +130,12 @@ def _role(fields: Fields, place: str) -> MessageRole:
 
 
 def _is_return(fields: Fields) -> bool:
-    """Whether a whole message is one return, as in chat messages."""
+    """Whether the message is a single return, as in the chat format."""
     return fields.get("parts") is None and (fields.get("role") == "tool" or fields.get("tool_call_id") is not None)
 
 
 def _content_parts(fields: Fields, role: MessageRole, place: str) -> list[Part]:
-    """What stands in `content` beside or instead of `parts`."""
+    """Parse the field `content` beside or instead of `parts`."""
     content = fields.get("content")
     if content is None:
         return []
@@ -144,7 +143,7 @@ def _content_parts(fields: Fields, role: MessageRole, place: str) -> list[Part]:
         named = {"tool_name": fields.get("name"), **fields}
         return [_return({key: item for key, item in named.items() if key in _RETURN_FIELDS - {"name"}}, place)]
     if isinstance(content, str):
-        return [_speech(role, _words(content, f"{place}.content"))]
+        return [_text_part(role, _text(content, f"{place}.content"))]
     if role is MessageRole.USER and not _holds_results(content):
         return [UserPromptPart(_user_content(content, f"{place}.content"))]
     if isinstance(content, Sequence):
@@ -156,7 +155,7 @@ def _content_parts(fields: Fields, role: MessageRole, place: str) -> list[Part]:
 
 
 def _holds_results(content: object) -> bool:
-    """Whether a user's content is made of blocks with tool results among them."""
+    """Whether the content of a user message is a list of blocks that includes tool results."""
     if not isinstance(content, list):
         return False
     blocks = cast("list[object]", content)
@@ -164,7 +163,7 @@ def _holds_results(content: object) -> bool:
 
 
 def _listed_calls(fields: Fields, parts: Sequence[Part], place: str) -> list[Part]:
-    """Calls in `tool_calls`: `parts` is the source, so only those it does not hold."""
+    """Parse the calls in `tool_calls` that `parts` does not contain."""
     listed = fields.get("tool_calls")
     if listed is None:
         return []
@@ -186,7 +185,7 @@ def _call(fields: Fields, index: int, place: str) -> ToolCallPart:
     function = fields.get("function")
     inner = cast("Fields", function) if isinstance(function, Mapping) else fields
     name = inner.get("tool_name", inner.get("name", ""))
-    name = _words("" if name is None else name, f"{place}.tool_name")
+    name = _text("" if name is None else name, f"{place}.tool_name")
     written = next((inner[key] for key in ("args", "arguments", "input") if key in inner), None)
     args, raw = normalise_args(_clean(written, f"{place}.args"))
     kept = fields.get("raw_args")
@@ -195,7 +194,7 @@ def _call(fields: Fields, index: int, place: str) -> ToolCallPart:
     call_id = fields.get("tool_call_id", fields.get("id") if "tool_name" not in fields else None)
     if call_id is None or call_id == "":
         call_id = _missing_id(name, args, raw, index)
-    call_id = _words(call_id, f"{place}.tool_call_id")
+    call_id = _text(call_id, f"{place}.tool_call_id")
     used = ("tool_name", "name", "args", "arguments", "input", "raw_args", "tool_call_id", "function")
     dropped = (*used, "type") if "tool_name" in fields else (*used, "type", "id")
     return ToolCallPart(name, args, call_id, raw, _rest(fields, *dropped, place=place))
@@ -206,16 +205,16 @@ def _return(fields: Fields, place: str) -> ToolReturnPart:
     if not isinstance(outcome, str) or outcome not in OUTCOMES:
         raise UnreadableMessage(f"has an unknown outcome {outcome!r}", place=place)
     return ToolReturnPart(
-        _words(fields.get("tool_name") or "", f"{place}.tool_name"),
+        _text(fields.get("tool_name") or "", f"{place}.tool_name"),
         _clean(fields.get("content"), f"{place}.content"),
-        _words(fields.get("tool_call_id") or "", f"{place}.tool_call_id"),
+        _text(fields.get("tool_call_id") or "", f"{place}.tool_call_id"),
         cast("Outcome", outcome),
         _rest(fields, "tool_name", "content", "tool_call_id", "outcome", place=place),
     )
 
 
 def _retry(fields: Fields, place: str) -> Part:
-    """A `retry-prompt` of old is what it always meant: a return that asks again, or feedback to no call."""
+    """Convert an old `retry-prompt` to a return with the outcome `retried`, or to feedback without a call."""
     content = _clean(fields.get("content"), f"{place}.content")
     if fields.get("tool_name") is not None:
         part = _return({**fields, "outcome": "retried"}, place)
@@ -229,14 +228,14 @@ def _retry(fields: Fields, place: str) -> Part:
     return RetryPart(content, {**extra, "retry": retry})
 
 
-def _speech(role: MessageRole, words: str, extra: Extra = NO_EXTRA) -> Part:
+def _text_part(role: MessageRole, text: str, extra: Extra = NO_EXTRA) -> Part:
     match role:
         case MessageRole.ASSISTANT:
-            return TextPart(words, extra)
+            return TextPart(text, extra)
         case MessageRole.SYSTEM:
-            return SystemPromptPart(words, extra)
+            return SystemPromptPart(text, extra)
         case MessageRole.USER:
-            return UserPromptPart(words, extra)
+            return UserPromptPart(text, extra)
 
 
 def _user_content(content: object, place: str) -> str | tuple[str | Extra, ...]:
@@ -261,18 +260,18 @@ def _user_content(content: object, place: str) -> str | tuple[str | Extra, ...]:
 
 
 def _first(fields: Fields, *names: str) -> str:
-    """The first of these fields that is there; the others are somebody else's, and are carried."""
+    """Return the name of the first of these fields that is present. The others are kept as extra fields."""
     return next((name for name in names if name in fields), names[-1])
 
 
-def _words(value: object, place: str) -> str:
+def _text(value: object, place: str) -> str:
     if not isinstance(value, str):
         raise UnreadableMessage(f"is not text but {_kind_of(value)}", place=place)
     return fit(value)
 
 
 def fit(text: str) -> str:
-    """Text that UTF-8 can hold: a lone half of a surrogate pair is replaced."""
+    """Return the text with lone surrogates replaced, so that UTF-8 can encode it."""
     if text.isascii():
         return text
     try:
@@ -283,7 +282,7 @@ def fit(text: str) -> str:
 
 
 def _rest(fields: Fields, *read: str, place: str) -> Extra:
-    """What a part holds beside the fields that were read. None is the vendor's word for absent."""
+    """Return the other fields of a part. Fields with the value None count as absent."""
     extra = {key: item for key, item in fields.items() if key not in read and key != "part_kind" and item is not None}
     return _clean_extra(extra, place)
 
@@ -293,7 +292,7 @@ def _clean_extra(extra: Fields, place: str) -> Extra:
 
 
 def _clean(value: object, place: str, depth: int = 0) -> Any:
-    """The value as plain JSON values: tuples become lists, text fits UTF-8, what is no number is a word."""
+    """Convert to plain JSON values: tuples become lists, text valid UTF-8, and infinite numbers and NaN text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, bool | int | float):
@@ -312,17 +311,17 @@ def _clean(value: object, place: str, depth: int = 0) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         items = cast("Sequence[object]", value)
         return [_clean(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(items)]
-    raise UnreadableMessage(f"holds {_kind_of(value)}, which JSON cannot", place=place)
+    raise UnreadableMessage(f"holds {_kind_of(value)}, which JSON cannot represent", place=place)
 
 
 def _missing_id(name: str, args: Fields, raw: str | None, index: int) -> str:
-    """An id for a call that has none: the same call at the same place gets the same one."""
+    """Return an id for a call without one. The same call at the same index gets the same id."""
     digest = hashlib.sha256(json_text([name, args, raw, index]).encode()).hexdigest()
     return f"call_{digest[:16]}"
 
 
 def _kind_of(value: object) -> str:
-    return "nothing" if value is None else type(value).__name__
+    return "null" if value is None else type(value).__name__
 
 
 _ROLES: dict[str, MessageRole] = {

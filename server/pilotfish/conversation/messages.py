@@ -1,11 +1,11 @@
-"""The conversation as values: canonical messages, their parts, and calls. All frozen.
+"""Canonical messages and their parts as frozen values.
 
-Promises:
-- `parts` is the only source of what a message holds; everything else is computed from it.
-- Nothing is lost: fields this module has no name for are carried in `extra`, parts it has no class for as `OtherPart`.
+Guarantees:
+- `parts` is the only source of the content of a message; everything else is computed from it.
+- Nothing is lost: unknown fields are kept in `extra`, and unknown parts as `OtherPart`.
   `message_from_json(message_to_json(m)) == m`.
-- Mappings and sequences inside these values never change after they were built; a change makes a new value. So the
-  identity of a message can be a key: what was computed for it holds as long as it lives (`conversation/memo.py`).
+- Mappings and sequences inside these values never change; a change makes a new value. So the identity of a message can
+  be the key of a cache (`conversation/memo.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pilotfish.conversation.calls import (
 )
 from pilotfish.errors import UnreadableMessage
 
-__all__ = [  # with the values of calls: they are part of the conversation
+__all__ = [  # includes the values of calls, which are part of the conversation
     "FINAL_STATUSES",
     "NO_EXTRA",
     "OUTCOMES",
@@ -67,11 +67,11 @@ NO_EXTRA: Extra = MappingProxyType({})
 
 Outcome = Literal["success", "failed", "denied", "interrupted", "retried"]
 OUTCOMES: frozenset[str] = frozenset({"success", "failed", "denied", "interrupted", "retried"})
-"""How a call ended, as history tells the model. `interrupted`: there is no result."""
+"""How a call ended, as the model sees it. `interrupted` means that there is no result."""
 
 
 class MessageRole(StrEnum):
-    """Who speaks. System and user messages are requests to the model, assistant messages its responses."""
+    """The author of a message. System and user messages are requests to the model, assistant messages its responses."""
 
     SYSTEM = "system"
     USER = "user"
@@ -80,7 +80,7 @@ class MessageRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """Words of the model."""
+    """Text of the model."""
 
     content: str
     extra: Extra = field(default_factory=lambda: NO_EXTRA)
@@ -88,7 +88,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ThoughtPart:
-    """What the model thought. A signature, if there is one, is in `extra` and binds it to its provider."""
+    """A thought of the model. `extra` may hold a signature, which is valid only for its provider."""
 
     content: str
     extra: Extra = field(default_factory=lambda: NO_EXTRA)
@@ -96,14 +96,14 @@ class ThoughtPart:
 
 @dataclass(frozen=True, slots=True)
 class UserPromptPart:
-    """Words of the user. Items that are not text (images, files) are mappings with a `kind`."""
+    """A prompt of the user. Items that are not text (images, files) are mappings with a `kind`."""
 
     content: str | tuple[str | Extra, ...]
     extra: Extra = field(default_factory=lambda: NO_EXTRA)
 
     @property
     def text(self) -> str:
-        """The words alone."""
+        """The text without other items."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(text for item in self.content if (text := _text_of_item(item)))
@@ -111,7 +111,7 @@ class UserPromptPart:
 
 @dataclass(frozen=True, slots=True)
 class SystemPromptPart:
-    """Words of the operator."""
+    """A system prompt."""
 
     content: str
     extra: Extra = field(default_factory=lambda: NO_EXTRA)
@@ -119,7 +119,7 @@ class SystemPromptPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallPart:
-    """The model calls a tool. `raw_args` is what it wrote when that was not a JSON object; `args` is then empty."""
+    """A tool call of the model. If its arguments are not a JSON object, `args` is empty and `raw_args` has the text."""
 
     tool_name: str
     args: Extra
@@ -130,7 +130,7 @@ class ToolCallPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturnPart:
-    """What a call gave back. `content` is any JSON value, mostly text."""
+    """The result of a call. `content` is any JSON value, usually text."""
 
     tool_name: str
     content: Any
@@ -145,7 +145,7 @@ class ToolReturnPart:
 
 @dataclass(frozen=True, slots=True)
 class RetryPart:
-    """The program asks the model to answer again; it belongs to no call. `content` is text or a list of errors."""
+    """A request to answer again that belongs to no call. `content` is text or a list of errors."""
 
     content: Any
     extra: Extra = field(default_factory=lambda: NO_EXTRA)
@@ -153,7 +153,7 @@ class RetryPart:
 
 @dataclass(frozen=True, slots=True)
 class OtherPart:
-    """A part this program only carries: files, speech, a provider's own calls, compaction, what is yet to come."""
+    """A part that this program only passes on: files, audio, a provider's own calls, compaction, unknown kinds."""
 
     kind: str
     data: Extra
@@ -166,7 +166,7 @@ Part = (
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class CanonicalMessage:
-    """One message. `extra` carries the vendor's other fields (usage, model, timestamps …) as JSON values."""
+    """One message. `extra` has the vendor's other fields (usage, model, timestamps …) as JSON values."""
 
     role: MessageRole
     parts: tuple[Part, ...]
@@ -177,7 +177,7 @@ class CanonicalMessage:
         return self.role is MessageRole.ASSISTANT
 
     def get_text_content(self) -> str:
-        """The words spoken and thought, joined by a space."""
+        """Return the texts, thoughts and prompts of the message, joined by a space."""
         return " ".join(text for part in self.parts if (text := text_of(part)) is not None)
 
     def get_tool_call_ids(self) -> set[str]:
@@ -196,7 +196,7 @@ class CanonicalMessage:
 
 
 def text_of(part: Part) -> str | None:
-    """The words of a part that user or model spoke or thought; None for the others."""
+    """Return the text of a text, thought or user prompt. None for other parts."""
     match part:
         case TextPart() | ThoughtPart():
             return part.content
@@ -207,9 +207,9 @@ def text_of(part: Part) -> str | None:
 
 
 def with_parts(message: CanonicalMessage, parts: Sequence[Part]) -> CanonicalMessage:
-    """The message with these parts; the very same message when they are its own."""
+    """Return the message with these parts, or the same object if it already has them."""
     changed = tuple(parts)
-    # identical parts are compared by identity first: this costs next to nothing where nothing changed
+    # parts are compared by identity first, so this is cheap if nothing changed
     return message if changed == message.parts else replace(message, parts=changed)
 
 
@@ -224,11 +224,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "tool-return": ("tool_name", "content", "tool_call_id", "outcome"),
     "retry-feedback": ("content",),
 }
-"""The fields of a part kind that have a name here; what else its JSON holds is `extra`."""
+"""The known fields of each kind of part. All other fields of its JSON are `extra`."""
 
 
 def message_to_json(message: CanonicalMessage) -> dict[str, Any]:
-    """The message as JSON values: `role`, `parts`, and the extra fields beside them."""
+    """Return the message as JSON values: `role`, `parts` and the extra fields."""
     return {"role": message.role.value, **message.extra, "parts": [part_to_json(part) for part in message.parts]}
 
 
@@ -268,7 +268,7 @@ def part_to_json(part: Part) -> dict[str, Any]:
 
 
 def message_from_json(value: Mapping[str, Any], place: str = "message") -> CanonicalMessage:
-    """Read what `message_to_json` wrote. Other forms come in through `conversation/message_parser.py`.
+    """Parse the output of `message_to_json`. `conversation/message_parser.py` parses other formats.
 
     Raises `UnreadableMessage`, which names the place.
     """
@@ -287,7 +287,7 @@ def message_from_json(value: Mapping[str, Any], place: str = "message") -> Canon
 
 
 def part_from_json(value: Any, place: str = "part") -> Part:
-    """Read one part as `part_to_json` wrote it."""
+    """Parse the output of `part_to_json`."""
     if not isinstance(value, Mapping):
         raise UnreadableMessage("is not an object", place=place)
     fields = cast("Mapping[str, Any]", value)

@@ -1,6 +1,6 @@
-"""Records folded into the history a model is sent. What a person reads of them is `conversation/transcript.py`.
+"""Builds the history that is sent to a model from the records of the ledger.
 
-History is what the ledger says, never what memory believed.
+`conversation/transcript.py` builds what the user sees from the same records.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["NEVER_STARTED", "STARTED", "Item", "closing_of", "get_messages_for_l
 
 
 def get_messages_for_llm(records: Iterable[Record]) -> tuple[CanonicalMessage, ...]:
-    """The history a model is sent: sound, compacted where it was compacted, every call closed with what is known.
+    """Return the history for the model: sound, compacted, and with a return for every call.
 
-    Trimming is apart (`conversation/history/trim.py`): it depends on settings, this on records alone.
+    Trimming is a separate step (`conversation/history/trim.py`), because it depends on settings.
     """
     messages: list[tuple[str, CanonicalMessage]] = []
     calls: dict[str, CanonicalToolCall] = {}
@@ -41,7 +41,7 @@ def get_messages_for_llm(records: Iterable[Record]) -> tuple[CanonicalMessage, .
 
 
 def closing_of(call: CanonicalToolCall) -> Closing:
-    """How a call is closed in history when its return was never written: with its result, where that is known."""
+    """Return how to close a call whose return was never written: with its result, if that is known."""
     text = call.result.text if call.result is not None else None
     match call.status:
         case CallStatus.COMPLETED:
@@ -63,7 +63,7 @@ def closing_of(call: CanonicalToolCall) -> Closing:
 def _compacted(
     messages: Sequence[tuple[str, CanonicalMessage]], position: int, record: CompactionRecord
 ) -> list[CanonicalMessage]:
-    """The summary in place of what came before `keep_from`; before the record when no message has that id."""
+    """Replace the messages before `keep_from` with the summary, or those before the record if that id is unknown."""
     first = next((index for index, (message_id, _) in enumerate(messages) if message_id == record.keep_from), position)
     summary = CanonicalMessage(MessageRole.USER, (OtherPart("compaction", {"content": record.summary}),))
     return [summary, *(message for _, message in messages[first:])]

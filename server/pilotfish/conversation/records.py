@@ -1,10 +1,9 @@
-"""What a turn tells the world and the ledger keeps.
+"""The records that a turn emits and the ledger stores.
 
-Every record is a frozen value with a `type`. A turn emits records; the live session numbers them, the ledger
-writes them, and only then are they shown (`protocol/present.py` gives each its wire form, or none).
+Every record is a frozen value with a `type`. A turn emits records, the session numbers them and the ledger writes them.
+Only then are they sent to clients: `protocol/present.py` converts each to its update, if it has one.
 
-`MessageRecord` and `ToolCallRecord` are the core: history is folded from them. The rest is what a turn needs
-beside them.
+The history for the model is built from `MessageRecord`, `ToolCallRecord` and `CompactionRecord`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ RequestOrigin = Literal["turn", "research", "compaction"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens and requests; of a turn, or of a session when summed."""
+    """The tokens and requests of a turn, or the sum for a session."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -65,19 +64,19 @@ class KilledProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a cancel stopped, and what had already happened."""
+    """What a cancellation stopped, and what had already changed."""
 
     turn_id: str | None = None
     took_ms: int = 0
     cancelled_calls: tuple[str, ...] = ()
     killed_processes: tuple[KilledProcess, ...] = ()
     changed_files: tuple[str, ...] = ()
-    """uris"""
+    """The URIs of the files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why a turn failed, for the user."""
+    """Why a turn failed, as shown to the user."""
 
     message: str
     remedy: str
@@ -87,7 +86,7 @@ class Failure:
 
     @classmethod
     def of(cls, problem: TurnError) -> Failure:
-        """What a turn ended with."""
+        """Return the failure for the error that ended a turn."""
         return cls(
             message=str(problem),
             remedy=problem.remedy,
@@ -99,7 +98,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """Bytes that came with a message: stored once by hash, named here."""
+    """Binary content of a message. `blob` is its hash in the store."""
 
     blob: str
     mime_type: str
@@ -115,7 +114,7 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStartRecord:
-    """A prompt was taken up. `prompt` is the wire's ContentBlock list, as it came."""
+    """A turn started with a prompt. `prompt` is the unchanged ContentBlock list of the protocol."""
 
     turn_id: str
     prompt: tuple[Mapping[str, Any], ...]
@@ -126,7 +125,7 @@ class TurnStartRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteerRecord:
-    """A prompt reached a turn that was running. The message that brings it to the model follows."""
+    """A prompt steered a running turn. The message with the prompt for the model follows."""
 
     turn_id: str
     prompt: tuple[Mapping[str, Any], ...]
@@ -138,10 +137,10 @@ class SteerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecord:
-    """A message of the conversation, whole.
+    """A complete message of the conversation.
 
-    `content` is its text for people and for search; `message` is the canonical message as JSON, which the model is
-    sent. `message_id` names it; its part at index i is the transcript item `{message_id}.{i}`.
+    `content` is its text for users and for search. `message` is the canonical message as JSON, which is sent to the
+    model. Its part at index i is the transcript item `{message_id}.{i}`.
     """
 
     turn_id: str
@@ -152,19 +151,19 @@ class MessageRecord:
     timestamp: float
     binary_content: tuple[Attachment, ...] = ()
     shown_only: bool = False
-    """a partial answer that was tried again: people see it, the model does not"""
+    """A partial answer before a retry: the user sees it, the model does not."""
     type: Literal["message"] = "message"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallRecord:
-    """A call as it is now: one record for each status it enters."""
+    """The state of a call. There is one record for each status that the call enters."""
 
     turn_id: str
     call: CanonicalToolCall
     timestamp: float
     message_id: str = ""
-    """the assistant message that made the call"""
+    """The id of the assistant message that made the call."""
     type: Literal["tool_call"] = "tool_call"
 
     @property
@@ -190,7 +189,7 @@ class ToolCallRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRecord:
-    """A piece of an item while it is being made. For args and progress `item_id` is the call's id."""
+    """A streamed piece of an item. For args and progress, `item_id` is the id of the call."""
 
     turn_id: str
     item_id: str
@@ -217,7 +216,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChangeRecord:
-    """A file the turn changed. `before` and `after` are blob hashes; None means the file did not exist."""
+    """A file that the turn changed. `before` and `after` are blob hashes; None means that the file did not exist."""
 
     turn_id: str
     call_id: str
@@ -235,15 +234,15 @@ class FileChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRecord:
-    """The usage after a request. Outside a turn (no `turn_id`) it is that of the request alone."""
+    """The usage after a request. Outside a turn (empty `turn_id`) it is the usage of that request alone."""
 
     turn_id: str
     usage: Usage
-    """of the turn so far, whoever made its requests"""
+    """The usage of the turn so far, including subagents."""
     context_used: int
     context_window: int | None = None
     origin: RequestOrigin = "turn"
-    """who made the request"""
+    """What the request was for."""
     type: Literal["usage"] = "usage"
 
 
@@ -255,15 +254,15 @@ class NoticeRecord:
     timestamp: float
     remedy: str | None = None
     retry_after: float | None = None
-    """seconds until it is tried again"""
+    """Seconds until the next attempt."""
     cause: FailureKind | None = None
-    """what went wrong, if something did"""
+    """The kind of failure, if the notice is about one."""
     type: Literal["notice"] = "notice"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """The session's own fields changed (title, model, mode)."""
+    """The title, model or mode of the session changed."""
 
     turn_id: str
     title: str
@@ -274,7 +273,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRecord:
-    """History before this point is sent as `summary` from now on. `before` and `after` are token counts."""
+    """The earlier history is now sent as `summary`. `before` and `after` are token counts."""
 
     turn_id: str
     before: int
@@ -282,13 +281,13 @@ class CompactionRecord:
     summary: str
     timestamp: float
     keep_from: str
-    """message_id of the first message still sent whole"""
+    """The `message_id` of the first message that is still sent in full."""
     type: Literal["compaction"] = "compaction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRecord:
-    """A decision, for the audit trail: each entry's hash covers the one before it."""
+    """A decision in the audit trail. The hash of each entry covers the previous entry."""
 
     turn_id: str
     call_id: str
@@ -299,7 +298,7 @@ class ApprovalRecord:
     reason: str
     timestamp: float
     previous: str
-    """hash of the entry before, empty for the first"""
+    """The hash of the previous entry. Empty for the first entry."""
     hash: str
     approval_id: str | None = None
     option_id: str | None = None
@@ -310,7 +309,7 @@ class ApprovalRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoRecord:
-    """A turn's files were put back (`undo`) or forward again (`redo`)."""
+    """The file changes of a turn were undone or redone."""
 
     turn_id: str
     direction: Literal["undo", "redo"]
@@ -349,13 +348,16 @@ Record = (
 )
 
 SILENT_TYPES = frozenset({"message", "approval", "undo"})
-"""Record types with no wire update of their own: they take no `seq`."""
+"""Record types without an update for clients. They have no `seq`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record in its place. `n` counts the session's records from 1 without a gap; `seq` counts those that are
-    told to a client, likewise, and is None for the silent ones."""
+    """A numbered record.
+
+    `n` counts all records of a session from 1 without gaps. `seq` counts those that are sent to clients in the same
+    way, and is None for the others.
+    """
 
     n: int
     seq: int | None
@@ -364,26 +366,26 @@ class Entry:
 
 RECORD: TypeAdapter[Record] = TypeAdapter(
     Annotated[Record, Discriminator("type")],
-    config=ConfigDict(defer_build=True),  # the first to read pays, not every start
+    config=ConfigDict(defer_build=True),  # built at the first use, to keep the start fast
 )
-"""reads a record from JSON: `type` says which"""
+"""Parses a record from JSON. `type` selects the class."""
 
 
 def message_of(record: MessageRecord) -> CanonicalMessage:
-    """A record's message. If that is damaged, its words are still there beside it."""
+    """Return the message of a record. If it is damaged, the message is built from `content`."""
     try:
         return message_from_json(record.message, record.message_id)
     except UnreadableMessage:
         role = MessageRole(record.role)
-        words = TextPart(record.content) if role is MessageRole.ASSISTANT else UserPromptPart(record.content)
-        return CanonicalMessage(role, (words,))
+        part = TextPart(record.content) if role is MessageRole.ASSISTANT else UserPromptPart(record.content)
+        return CanonicalMessage(role, (part,))
 
 
 def record_to_json(record: Record) -> bytes:
-    """A record as JSON, without loss: `record_from_json(record_to_json(r)) == r`.
+    """Return a record as JSON without loss: `record_from_json(record_to_json(r)) == r`.
 
-    It was a valid value when it was made, so it is not validated again. What the fast writer refuses (whole numbers
-    beyond 64 bits, half a surrogate pair) is written the slow way.
+    The record is not validated again. Values that orjson rejects (integers beyond 64 bits, lone surrogates) are written
+    with the json module.
     """
     try:
         return orjson.dumps(record, default=_plain)
@@ -392,7 +394,7 @@ def record_to_json(record: Record) -> bytes:
 
 
 def record_from_json(body: str | bytes) -> Record:
-    """Read what `record_to_json` wrote. Raises pydantic's ValidationError, which names the field."""
+    """Parse the output of `record_to_json`. Raises pydantic's ValidationError, which names the field."""
     return RECORD.validate_json(body)
 
 

@@ -1,12 +1,12 @@
-"""The life of every call, by id.
+"""Tracks the state of every call by id.
 
-One table says which status may follow which. Every move gives exactly one change notice, with the whole call as it is
-now; an illegal move is an error and changes nothing. Arguments are normalised once, here.
+The table `MOVES` lists the allowed status changes. Every change calls `on_change` exactly once with the new state of
+the call. Any other status change raises `CallError` and changes nothing. Arguments are normalised once, here.
 
-The edge cases, each defined:
-- a call without an id is given one;
-- a call whose id is already taken is given a fresh one (`register` returns the call: use its id);
-- a call without a name, a result for a call nobody announced, a second end: an error that names the id.
+Edge cases:
+- A call without an id gets one.
+- A call whose id is already used gets a new one. `register` returns the call: use its id.
+- A call without a name, a change of an unknown call and a second end raise `CallError`, which names the id.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ MOVES: Mapping[CallStatus, frozenset[CallStatus]] = {
     S.DENIED: frozenset(),
     S.CANCELLED: frozenset(),
 }
-"""Status → what may follow. Only what was started can complete; what runs can no longer be denied."""
+"""The statuses that may follow each status. Only a running call can complete, and it can no longer be denied."""
 
 
 class CallError(PilotfishError):
-    """A call was moved as no call can be: a bug of the caller, never shown to a user."""
+    """An operation on a call is not allowed. This is a bug of the caller and never shown to a user."""
 
 
 class CallFields(TypedDict, total=False):
-    """What may change with a move."""
+    """The fields that may change with the status."""
 
     args: Mapping[str, Any]
     raw_args: str | None
@@ -63,7 +63,7 @@ class CallFields(TypedDict, total=False):
 
 
 class ToolCallRegistry:
-    """The calls of a session, in the order they were announced."""
+    """The calls of a session, in the order of their registration."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ToolCallRegistry:
         locations: tuple[Location, ...] = (),
         recovered: bool = False,
     ) -> CanonicalToolCall:
-        """Announce a call. The id of the call given back is the one that counts."""
+        """Register a new call. Use the id of the returned call, which may differ from `call_id`."""
         if not name:
             raise CallError(f"call {call_id!r} has no name")
         if not call_id or call_id in self._calls:
@@ -107,7 +107,7 @@ class ToolCallRegistry:
         )
 
     def move(self, call_id: str, status: CallStatus, **fields: Unpack[CallFields]) -> CanonicalToolCall:
-        """Give a call its next status, with what is known now. One change notice."""
+        """Change the status of a call, and other fields with it. Calls `on_change` once."""
         call = self.get(call_id)
         if status not in MOVES[call.status]:
             raise CallError(f"call {call_id!r} cannot go from {call.status} to {status}")
@@ -119,14 +119,14 @@ class ToolCallRegistry:
         return self._keep(replace(call, status=status, started_at=started, duration_ms=duration, **fields))
 
     def amend(self, call_id: str, **fields: Unpack[CallFields]) -> CanonicalToolCall:
-        """Change what is known of an open call without moving it. One change notice."""
+        """Change fields of an open call but not its status. Calls `on_change` once."""
         call = self.get(call_id)
         if call.status in FINAL_STATUSES:
             raise CallError(f"call {call_id!r} has ended: {call.status}")
         return self._keep(replace(call, **fields))
 
     def restore(self, call: CanonicalToolCall) -> None:
-        """Take in a call from the ledger as it was. No change notice: nothing changed."""
+        """Add a call from the ledger unchanged. Does not call `on_change`."""
         self._place(call)
 
     def get(self, call_id: str) -> CanonicalToolCall:
@@ -142,15 +142,15 @@ class ToolCallRegistry:
         return tuple(self._calls[call_id] for call_id in self._open)
 
     def close_open(self, reason: str) -> tuple[CanonicalToolCall, ...]:
-        """Cancel every open call, with the reason as its error. What a turn does at its end, whatever the end."""
+        """Cancel every open call with the reason as its error. Every turn does this at its end."""
         return tuple(self.move(call.id, S.CANCELLED, error=reason) for call in self.open_calls())
 
     def snapshot(self) -> tuple[CanonicalToolCall, ...]:
-        """Every call as it is now, in order: for the transcript and for export."""
+        """Return all calls in order, for the transcript and for export."""
         return tuple(self._calls.values())
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The snapshot as JSON values, for export."""
+        """Return the snapshot as JSON values, for export."""
         return _CALLS.dump_python(self.snapshot(), mode="json")
 
     def __len__(self) -> int:

@@ -1,11 +1,11 @@
-"""Tool calls that a model wrote as text instead of making them.
+"""Finds tool calls that a model wrote as text instead of making a structured call.
 
-Taken as calls are the shapes models are known to fall back to, and only for tools that exist with arguments that fit:
+Only the formats that models are known to use are recognised, and only for existing tools with valid arguments:
 - tags, anywhere outside code: `<tool_call>…`, `<function_call>…`, `<function=name>…`, `<invoke name="…">…`,
   `[TOOL_CALLS] …`;
 - at the very end of the text: a JSON object, a fenced block that holds nothing else, lines of `name(args)`.
 
-A call that is merely shown is none: one with prose after it, one inside other code, one announced as an example.
+A call that is only shown does not count: one with prose after it, inside other code, or introduced as an example.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 Tools = Mapping[str, Callable[[dict[str, Any]], bool]]
-"""tool name → whether these arguments fit it"""
+"""Maps the name of a tool to a function that checks its arguments."""
 
-MAX_TEXT = 200_000  # characters looked at, from the end
-MAX_DEPTH = 2  # tags in tags
-MAX_TRIES = 200  # places that look like the beginning of a call: keeps the cost linear in any text
+MAX_TEXT = 200_000  # characters from the end of the text that are searched
+MAX_DEPTH = 2  # nesting of tags
+MAX_TRIES = 200  # possible beginnings of a call; the limit keeps the cost linear for every text
 
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call found in text; `text[span[0]:span[1]]` is what it was written as, tags and fences included."""
+    """A call found in text. `text[span[0]:span[1]]` is its source, including tags and fences."""
 
     name: str
     args: Mapping[str, Any]
@@ -37,7 +37,7 @@ class TextCall:
 
 
 def find_calls(text: str, tools: Tools) -> tuple[TextCall, ...]:
-    """The calls in a text, in order."""
+    """Return the calls in a text, in order."""
     if not any(name in text for name in tools):
         return ()
     offset = max(0, len(text) - MAX_TEXT)
@@ -78,7 +78,7 @@ def _tagged(text: str, fences: list[_Fence], tools: Tools) -> Iterator[TextCall]
         position = max(end, opened.end())
         for name, args in calls:
             yield TextCall(name, args, (start, end))
-            start = end  # several calls in one tag: the first has the text, the rest are empty spans after it
+            start = end  # of several calls in a tag, the first has its span and the others empty spans after it
 
 
 def _at_tag(text: str, opened: re.Match[str], tools: Tools, depth: int = 0) -> tuple[int, list[_Call]]:
@@ -104,7 +104,7 @@ def _at_tag(text: str, opened: re.Match[str], tools: Tools, depth: int = 0) -> t
 
 
 def _calls_in_text(body: str, tools: Tools, depth: int = 0) -> list[_Call]:
-    """The calls in the body of a tag or a fence; none at all if anything else stands there."""
+    """Return the calls in the body of a tag or a fence. Empty if the body contains anything else."""
     if depth > MAX_DEPTH:
         return []
     calls: list[_Call] = []
@@ -143,7 +143,7 @@ def _parameters(body: str) -> list[object]:
 
 
 def _arg_pairs(body: str, position: int) -> dict[str, str]:
-    """`<arg_key>k</arg_key><arg_value>v</arg_value>`, again and again."""
+    """Parse repeated `<arg_key>k</arg_key><arg_value>v</arg_value>` pairs."""
     given: dict[str, str] = {}
     while True:
         ends = [position]
@@ -157,7 +157,7 @@ def _arg_pairs(body: str, position: int) -> dict[str, str]:
 
 
 def _readings(given: Mapping[str, str]) -> list[object]:
-    """Ways to read values that were written without quotes: as text, as JSON where that is more, as JSON all."""
+    """Return the interpretations of unquoted values: all as text, objects and lists as JSON, or all as JSON."""
     structured = {key: _loads(value) if value[:1] in ("{", "[") else value for key, value in given.items()}
     return [dict(given), structured, {key: _loads(value) for key, value in given.items()}]
 
@@ -184,7 +184,7 @@ class _Fence(NamedTuple):
 
 
 def _fences(text: str) -> list[_Fence]:
-    """The fenced blocks. One that is never closed runs to the end."""
+    """Return the fenced blocks. An unclosed block extends to the end of the text."""
     fences: list[_Fence] = []
     position = 0
     while opened := _FENCE.search(text, position):
@@ -197,7 +197,7 @@ def _fences(text: str) -> list[_Fence]:
 
 
 def _trailing(text: str, fences: list[_Fence], tools: Tools) -> Iterator[TextCall]:
-    """The calls at the very end. Whatever comes after the last of them must be blank."""
+    """Yield the calls at the end of the text. Only white space may follow the last one."""
     run: list[tuple[int, int, list[_Call]]] = []
     position, tries = 0, 0
     starts = {fence.start: fence for fence in fences}
@@ -232,12 +232,12 @@ def _trailing(text: str, fences: list[_Fence], tools: Tools) -> Iterator[TextCal
 
 
 def _is_example(before: str) -> bool:
-    """Whether the words right before a call say that it is only shown."""
+    """Whether the paragraph before a call introduces it as an example."""
     paragraphs = before.rstrip().rsplit("\n\n", 1)
     return bool(_EXAMPLE.search(paragraphs[-1]))
 
 
-# ---- Shapes of one call --------------------------------------------------------------------------------------------
+# ---- Formats of one call -------------------------------------------------------------------------------------------
 
 _Call = tuple[str, dict[str, Any]]
 _NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action", "recipient_name")
@@ -247,7 +247,7 @@ _LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
 
 
 def _calls_in(value: object, tools: Tools) -> list[_Call]:
-    """The calls a JSON value stands for; none at all if part of it is something else."""
+    """Return the calls that a JSON value represents. Empty if a part of the value is not a call."""
     if isinstance(value, list):
         each = [_calls_in(item, tools) for item in cast("list[object]", value)]
         return [call for calls in each for call in calls] if all(each) else []
@@ -273,7 +273,7 @@ def _calls_in(value: object, tools: Tools) -> list[_Call]:
 
 
 def _fit(name: str, readings: list[object], tools: Tools) -> _Call | None:
-    """The call, if the tool exists and one of the readings of its arguments fits it."""
+    """Return the call if the tool exists and accepts one of the interpretations of its arguments."""
     fits = tools.get(name) or tools.get(name := name.removeprefix("functions.").removeprefix("default_api."))
     if fits is None:
         return None
@@ -284,7 +284,7 @@ def _fit(name: str, readings: list[object], tools: Tools) -> _Call | None:
 
 
 def _call_line(text: str, start: int, tools: Tools) -> tuple[int, list[_Call]]:
-    """`name(key=value, …)` or `name({…})`, over one or more lines, with nothing else on them."""
+    """Parse `name(key=value, …)` or `name({…})` on one or more lines with nothing else on them."""
     end = start
     for _ in range(MAX_TRIES):
         end = _line_end(text, end + 1 if end > start else end)
@@ -302,13 +302,13 @@ def _call_line(text: str, start: int, tools: Tools) -> tuple[int, list[_Call]]:
 def _python_call(source: str, tools: Tools) -> _Call | None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in a model's string is no concern of ours
+            warnings.simplefilter("ignore")  # ignore warnings about invalid escapes in strings of the model
             node = ast.parse(source.strip(), mode="eval").body
         if not isinstance(node, ast.Call):
             return None
         name = ast.unparse(node.func)
         if name == "print" and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
-            node = node.args[0]  # tool_code blocks print what they call
+            node = node.args[0]  # a tool_code block prints the result of its call
             name = ast.unparse(node.func)
         keywords = {keyword.arg: _literal(keyword.value) for keyword in node.keywords if keyword.arg is not None}
         if len(keywords) != len(node.keywords):
@@ -342,7 +342,7 @@ def _literal(node: ast.expr) -> object:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if math.isfinite(value):
             return -value
         case _:
-            raise ValueError("no value that JSON has")
+            raise ValueError("not a JSON value")
 
 
 # ---- JSON ----------------------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def _json_at(text: str, position: int) -> tuple[object, int]:
-    """The JSON value at a position and where it ends; nothing, ending where it began."""
+    """Return the JSON value at a position and its end, or None and the position itself if there is none."""
     try:
         return _DECODER.raw_decode(text, position)
     except (ValueError, RecursionError):
@@ -359,7 +359,7 @@ def _json_at(text: str, position: int) -> tuple[object, int]:
 
 
 def _loads(text: str) -> object:
-    """Text as JSON, or itself when it is none."""
+    """Parse text as JSON. Returns the text if it is not JSON."""
     try:
         return _DECODER.decode(text.strip())
     except (ValueError, RecursionError):

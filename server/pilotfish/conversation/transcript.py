@@ -1,4 +1,4 @@
-"""Records folded into what a person reads: the items of a transcript, in order, each with an id that stays."""
+"""Builds the items of a transcript, which the user sees, from the records of the ledger."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ from pilotfish.conversation.records import (
 
 
 def transcript(records: Iterable[Record | Entry], *, running: str | None = None) -> tuple[Item, ...]:
-    """The items of a session, or of a page of it, in the order they are read.
+    """Return the items of a session or of one page of it, in display order.
 
-    A call that is open in a turn other than the `running` one is shown as cancelled: nobody will end it.
-    An item that was only streamed is the text of its chunks; once its message is stored, it is the message's.
+    An open call of a turn other than `running` is shown as cancelled, because nothing will end it. The text of an item
+    comes from its chunks until its message is stored, and from the message afterwards.
     """
     fold = _Transcript()
     for index, entry in enumerate(records, 1):
@@ -70,16 +70,16 @@ def transcript(records: Iterable[Record | Entry], *, running: str | None = None)
 
 
 class _Transcript:
-    """Items on their way. An item's place is that of its first record; the parts of a message stay in their order."""
+    """Collects items. An item is placed at its first record, and the parts of a message keep their order."""
 
     def __init__(self) -> None:
         self._items: dict[str, Item] = {}
         self._places: dict[str, tuple[int, int]] = {}
         self._streamed: dict[str, list[str]] = {}
-        self._prompted: set[str] = set()  # turns whose start was seen, and no message yet
-        self._steered: dict[str, int] = {}  # prompts on the way whose message has not come yet, by turn
+        self._prompted: set[str] = set()  # turns with a start record and no message yet
+        self._steered: dict[str, int] = {}  # number of steering prompts without a message yet, by turn
         self._undone: set[str] = set()
-        self._bare_calls: set[str] = set()  # calls known from messages only
+        self._bare_calls: set[str] = set()  # calls that are known only from messages
         self._first_n = 0
 
     def items(self, running: str | None) -> tuple[Item, ...]:
@@ -172,7 +172,9 @@ class _Transcript:
     def _put(self, item: Item, place: tuple[int, int] | None = None) -> None:
         known = self._items.get(item.id)
         if known is not None and known.seq > item.seq:
-            item = replace(item, seq=known.seq)  # a silent record changed it; clients count what they were told
+            item = replace(
+                item, seq=known.seq
+            )  # a record without an update changed the item; `seq` counts updates only
         self._items[item.id] = item
         if place is not None:
             self._places[item.id] = place
@@ -185,7 +187,7 @@ class _Transcript:
         texts = self._streamed.setdefault(record.item_id, [])
         texts.append(record.text)
         kind = MessageItem if record.channel == "message" else ThoughtItem
-        # joined at the end: a long answer has thousands of chunks
+        # the chunks are joined at the end, because a long answer has thousands of them
         self._put(kind(id=record.item_id, turn_id=record.turn_id, n=n, seq=seq, text=""))
 
     def _message(self, record: MessageRecord, n: int, *, at_start: bool) -> None:
@@ -198,15 +200,15 @@ class _Transcript:
                 self._answer(part, n)
             elif isinstance(part, UserPromptPart):
                 if record.turn_id in self._prompted:
-                    # the first prompt of a turn is its start record's; a later one was said on the way
+                    # the item of the first prompt comes from the start record of the turn
                     self._prompted.discard(record.turn_id)
                     continue
                 if left := self._steered.get(record.turn_id, 0):
                     self._steered[record.turn_id] = left - 1
                     continue
                 if at_start and n > 1 and not message.returns:
-                    continue  # a page that begins right after the start record: the item is on the page before
-                blocks = ({"type": "text", "text": _said(record, part, message)},)
+                    continue  # the page begins after the start record: the item is on the previous page
+                blocks = ({"type": "text", "text": _prompt_text(record, part, message)},)
                 item = PromptItem(
                     id=f"{record.message_id}.{index}",
                     turn_id=record.turn_id,
@@ -217,7 +219,7 @@ class _Transcript:
                 self._put(item, (n, index))
 
     def _response(self, record: MessageRecord, message: CanonicalMessage, n: int) -> None:
-        """Put a response's items in the order of its parts, at the place of the first that was seen."""
+        """Place the items of a response in the order of its parts, at the place of the first known item."""
         ids = [
             part.tool_call_id if isinstance(part, ToolCallPart) else f"{record.message_id}.{index}"
             for index, part in enumerate(message.parts)
@@ -246,7 +248,7 @@ class _Transcript:
                     pass
 
     def _answer(self, part: ToolReturnPart, n: int) -> None:
-        """A return says how a call ended that no record tells of: histories from elsewhere."""
+        """Set the result of a call that has no record of its own, as in an imported history."""
         item = self._items.get(part.tool_call_id)
         if part.tool_call_id in self._bare_calls and isinstance(item, CallItem):
             status = _STATUS_OF[part.outcome]
@@ -294,7 +296,7 @@ def _prompt(item_id: str, record: TurnStartRecord | SteerRecord, n: int, seq: in
     )
 
 
-def _said(record: MessageRecord, part: UserPromptPart, message: CanonicalMessage) -> str:
-    """The words of a prompt as the user wrote them: the record's, when the message holds nothing else."""
+def _prompt_text(record: MessageRecord, part: UserPromptPart, message: CanonicalMessage) -> str:
+    """Return a prompt as the user wrote it: the text of the record, if the message has only one prompt."""
     prompts = [other for other in message.parts if isinstance(other, UserPromptPart)]
     return record.content if len(prompts) == 1 and record.content else part.text

@@ -1,4 +1,4 @@
-"""Ids of calls: fresh ones, plain ones."""
+"""New call ids, and call ids that every provider accepts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pilotfish.conversation.calls import MAX_ID_LENGTH, fresh_id
 from pilotfish.conversation.history.call_ids import with_plain_ids
 
 
-def test_a_fresh_id_is_like_the_wanted_one_and_nobody_else_s() -> None:
+def test_a_fresh_id_is_like_the_wanted_one_and_unique() -> None:
     assert fresh_id("a", {"a"}) == "a_2"
     assert fresh_id("a", {"a", "a_2"}) == "a_3"
     assert fresh_id("", ()) == "call_2"
 
 
-def test_counting_on_gives_the_same_ids_without_starting_again() -> None:
+def test_counts_give_the_same_ids_without_counting_again() -> None:
     used, counts = {"a"}, dict[str, int]()
     given_out = [fresh_id("a", used | {"a_3"}, counts) for _ in range(3)]
     assert given_out == ["a_2", "a_4", "a_5"]
@@ -24,7 +24,7 @@ def test_counting_on_gives_the_same_ids_without_starting_again() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60), st.sets(st.text(max_size=4), max_size=4))
-def test_a_fresh_id_is_never_too_long_and_never_taken(wanted: str, used: set[str]) -> None:
+def test_a_fresh_id_is_never_too_long_and_never_used(wanted: str, used: set[str]) -> None:
     fresh = fresh_id(wanted, used)
     assert fresh not in used
     assert len(fresh) <= MAX_ID_LENGTH

@@ -1,4 +1,4 @@
-"""Repair: rule by rule as sentences, and as laws over thousands of broken histories."""
+"""Repair of histories: an example for each rule, and properties for thousands of broken histories."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def test_a_return_at_the_end_of_the_list_is_moved_to_its_call() -> None:
     )
 
 
-def test_returns_come_before_words() -> None:
+def test_returns_come_before_prompts() -> None:
     check("user: hi / model: call a / user: wait, return a", "user: hi / model: call a / user: return a, wait")
 
 
-def test_a_return_without_a_call_is_left_out() -> None:
+def test_a_return_without_a_call_is_removed() -> None:
     check("user: hi, return z / model: hello", "user: hi / model: hello")
     check("user: return a / model: call a", f"user: {BEGINNING_IS_MISSING} / model: call a / user: interrupted a")
 
@@ -97,7 +97,7 @@ def test_of_two_returns_the_first_counts() -> None:
     )
 
 
-def test_a_result_counts_before_a_closing() -> None:
+def test_a_result_is_preferred_to_a_closing() -> None:
     check(
         "user: hi / model: call a / user: interrupted a / model: ok / user: return a = late",
         "user: hi / model: call a / user: return a = late / model: ok",
@@ -125,7 +125,7 @@ def test_a_later_call_of_the_same_id_takes_the_return() -> None:
     )
 
 
-def test_a_fresh_id_is_nobody_else_s() -> None:
+def test_a_fresh_id_is_unique() -> None:
     check(
         "user: hi / model: call a, call a, call a_2 / user: return a, return a = 2, return a_2",
         "user: hi / model: call a, call a_3, call a_2 / user: return a, return a_3 = 2, return a_2",
@@ -143,7 +143,7 @@ def test_a_call_without_a_name_is_removed_with_every_part_of_its_id() -> None:
     check("user: hi / model: call a ?, text ok / user: return a, retried a, on", "user: hi / model: ok / user: on")
 
 
-def test_a_name_no_provider_takes_is_mended_on_both_sides() -> None:
+def test_an_invalid_name_is_replaced_in_call_and_return() -> None:
     check(
         "user: hi / model: call a functions.read / user: return a functions.read = x",
         "user: hi / model: call a functions_read / user: return a functions_read = x",
@@ -169,7 +169,7 @@ def test_a_blank_part_is_dropped_and_the_rest_kept() -> None:
     check("user: hi / model: blank, call a / user: blank, return a", "user: hi / model: call a / user: return a")
 
 
-def test_a_return_that_says_nothing_says_so() -> None:
+def test_a_blank_return_gets_a_note() -> None:
     history = (
         *parse("user: hi / model: call a"),
         CanonicalMessage(MessageRole.USER, (ToolReturnPart("tool", " ", "a"),)),
@@ -188,7 +188,7 @@ def test_a_history_that_begins_with_a_response_gets_a_beginning() -> None:
     check("model: hello / user: hi", f"user: {BEGINNING_IS_MISSING} / model: hello / user: hi")
 
 
-def test_a_history_that_begins_with_the_operator_alone_gets_a_beginning() -> None:
+def test_a_history_that_begins_with_only_a_system_prompt_gets_a_beginning() -> None:
     check(
         "system: system rules / model: hello / user: hi",
         f"system: system rules, {BEGINNING_IS_MISSING} / model: hello / user: hi",
@@ -202,7 +202,7 @@ def test_a_request_of_system_prompts_between_two_responses_gets_a_prompt() -> No
     )
 
 
-def test_the_return_of_a_call_is_told_how_the_call_ended() -> None:
+def test_closings_set_the_content_and_outcome_of_added_returns() -> None:
     repaired = repair(
         parse("user: hi / model: call a, call b"), {"a": Closing("denied: not that file", "denied"), "b": ABORTED}
     )
@@ -212,14 +212,14 @@ def test_the_return_of_a_call_is_told_how_the_call_ended() -> None:
     )
 
 
-def test_a_closing_takes_its_time_from_the_response() -> None:
+def test_a_closing_has_the_timestamp_of_the_response() -> None:
     user, model = parse("user: hi / model: call a")
     model = replace(model, extra={"timestamp": "2026-01-01T00:00:00Z", "model_name": "m"})
     closing = ToolReturnPart("tool", INTERRUPTED.content, "a", "interrupted", {"timestamp": "2026-01-01T00:00:00Z"})
     assert repair((user, model))[2] == CanonicalMessage(MessageRole.USER, (closing,))
 
 
-def test_arguments_that_are_no_json_are_kept() -> None:
+def test_arguments_that_are_not_json_are_kept() -> None:
     call = ToolCallPart("tool", {}, "a", '{"path": ')
     history = (*parse("user: hi"), CanonicalMessage(MessageRole.ASSISTANT, (call,)))
     assert repair(history)[1].parts == (call,)
@@ -235,7 +235,7 @@ def test_joined_messages_keep_the_fields_of_both_the_later_winning() -> None:
     )
 
 
-def test_untouched_messages_stay_the_very_same_objects() -> None:
+def test_unchanged_messages_stay_the_same_objects() -> None:
     history = parse("user: hi / model: call a / user: return a / model: done / user: more / model: call b")
     repaired = repair(history)
     assert [after is before for before, after in zip(history, repaired, strict=False)] == [True] * 6
@@ -244,7 +244,7 @@ def test_untouched_messages_stay_the_very_same_objects() -> None:
 # ---- The seeds' names ----------------------------------------------------------------------------------------------
 
 
-def test_the_cleanup_says_what_it_did_and_ends_the_calls_in_the_registry() -> None:
+def test_the_cleanup_reports_its_changes_and_cancels_open_calls() -> None:
     registry = ToolCallRegistry()
     registry.register("a", "tool", {})
     registry.register("b", "tool", {})
@@ -257,7 +257,7 @@ def test_the_cleanup_says_what_it_did_and_ends_the_calls_in_the_registry() -> No
     assert run_cleanup_loop(cleanup.messages, registry) == Cleanup(False, set(), cleanup.messages)
 
 
-def test_a_call_the_registry_does_not_know_is_no_trouble() -> None:
+def test_the_cleanup_ignores_calls_unknown_to_the_registry() -> None:
     assert run_cleanup_loop(parse("user: hi / model: call a"), ToolCallRegistry()).dangling_ids == {"a"}
 
 
@@ -271,11 +271,11 @@ def test_empty_responses_are_removed() -> None:
     assert show(remove_empty_responses(parse("user: hi / model: / user: blank"))) == "user: hi"
 
 
-def test_of_consecutive_requests_every_word_is_kept() -> None:
+def test_joining_consecutive_requests_keeps_all_text() -> None:
     assert show(remove_consecutive_requests(parse("user: a / user: b / model: c"))) == "user: a, b / model: c"
 
 
-def test_resuming_strips_what_belonged_to_the_earlier_run() -> None:
+def test_resuming_removes_system_prompts_and_run_fields() -> None:
     first = CanonicalMessage(
         MessageRole.USER,
         (SystemPromptPart("be good"), UserPromptPart("hi")),
@@ -293,7 +293,7 @@ def test_resuming_strips_what_belonged_to_the_earlier_run() -> None:
     assert resumed[2] is later
 
 
-def test_the_names_of_the_seeds_are_all_here() -> None:
+def test_the_documented_function_names_exist() -> None:
     from pilotfish.conversation.history import sanitizer
 
     names = (
@@ -362,10 +362,8 @@ def test_a_sound_history_is_given_back_as_it_is(history: tuple[CanonicalMessage,
 
 @settings(max_examples=400, deadline=None)
 @given(sound_histories, st.randoms(use_true_random=False))
-def test_every_result_finds_its_call_wherever_after_it_it_stands(
-    history: tuple[CanonicalMessage, ...], random: Random
-) -> None:
-    """Results strewn over the rest of the history, behind words, in requests of their own, some of them twice."""
+def test_every_later_result_is_moved_to_its_call(history: tuple[CanonicalMessage, ...], random: Random) -> None:
+    """Results are moved to random later places, and some of them are repeated."""
     strewn: list[CanonicalMessage] = []
     carried: list[ToolReturnPart] = []
     for message in history:
@@ -386,10 +384,10 @@ def test_every_result_finds_its_call_wherever_after_it_it_stands(
 
 @settings(max_examples=500, deadline=None)
 @given(sound_histories, st.data())
-def test_a_history_cut_anywhere_keeps_every_word_up_to_the_cut(
+def test_a_truncated_history_keeps_all_text_before_the_cut(
     history: tuple[CanonicalMessage, ...], data: st.DataObject
 ) -> None:
-    """What a crash leaves: everything written before it, nothing after."""
+    """A crash leaves everything that was written before it, and nothing after."""
     cut = history[: data.draw(st.integers(0, len(history)))]
     repaired = repair(cut)
     assert words(repaired) == words(cut)
@@ -398,7 +396,7 @@ def test_a_history_cut_anywhere_keeps_every_word_up_to_the_cut(
 
 
 def without_blank_items(history: tuple[CanonicalMessage, ...]) -> list[CanonicalMessage]:
-    """A prompt's items that say nothing are no words."""
+    """Remove blank items from prompts."""
     cleaned: list[CanonicalMessage] = []
     for message in history:
         parts = [
@@ -412,5 +410,5 @@ def without_blank_items(history: tuple[CanonicalMessage, ...]) -> list[Canonical
 
 
 @pytest.mark.parametrize("history", ["", "user: hi", "user: hi / model: hello / user: more"])
-def test_nothing_to_repair_is_nothing_repaired(history: str) -> None:
+def test_the_cleanup_does_not_change_a_sound_history(history: str) -> None:
     assert run_cleanup_loop(parse(history)) == Cleanup(False, set(), parse(history))

@@ -1,4 +1,4 @@
-"""What is sent of a history: the formula, the budget, steps that keep the cache warm, and pairs that stay pairs."""
+"""Trimming: the threshold, the token budget, steps that keep the prompt cache valid, and complete call pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pilotfish.conversation.messages import (
 
 
 def rounds(count: int, *, tokens: int = 1, first: int = 0) -> tuple[CanonicalMessage, ...]:
-    """A prompt, then `count` calls, one a response, each with an output of so many tokens."""
+    """Return a prompt and `count` responses with one call each, whose output has so many tokens."""
     messages = [CanonicalMessage(MessageRole.USER, (UserPromptPart("go"),))]
     for number in range(first, first + count):
         call = ToolCallPart("read", {"path": f"f{number}"}, f"c{number}")
@@ -32,18 +32,18 @@ def rounds(count: int, *, tokens: int = 1, first: int = 0) -> tuple[CanonicalMes
 
 
 def read(messages: tuple[CanonicalMessage, ...]) -> tuple[CanonicalMessage, ...]:
-    """The history after the model has answered, and the user has gone on."""
+    """Return the history with an answer of the model and the next prompt."""
     answer = CanonicalMessage(MessageRole.ASSISTANT, (TextPart("done"),))
     return (*messages, answer, CanonicalMessage(MessageRole.USER, (UserPromptPart("more"),)))
 
 
 def bare(messages: tuple[CanonicalMessage, ...]) -> list[str]:
-    """Ids of the calls that lost their arguments."""
+    """Return the ids of the calls without arguments."""
     return [call.tool_call_id for message in messages for call in message.calls if call.args == {}]
 
 
 def silent(messages: tuple[CanonicalMessage, ...]) -> list[str]:
-    """Ids of the calls that lost their output."""
+    """Return the ids of the calls without output."""
     return [part.tool_call_id for message in messages for part in message.returns if part.content == TRIMMED_OUTPUT]
 
 
@@ -55,12 +55,12 @@ def silent(messages: tuple[CanonicalMessage, ...]) -> list[str]:
     [(0, 3, 0), (3, 3, 0), (4, 3, 1), (10, 3, 7), (10, 0, 10), (2, 10, 0)],
 )
 def test_calls_before_the_threshold_keep_id_and_name_only(total: int, kept: int, threshold: int) -> None:
-    """threshold = total - tool_history_rounds, moved one by one here."""
+    """threshold = total - tool_history_rounds, with a step of one call."""
     sent = trim(read(rounds(total)), tool_history_rounds=kept, step=1)
     assert bare(sent) == silent(sent) == [f"c{number}" for number in range(threshold)]
 
 
-def test_a_trimmed_call_and_its_return_read_like_this() -> None:
+def test_a_trimmed_call_keeps_only_id_and_name() -> None:
     sent = trim(rounds(2), tool_history_rounds=1, step=1)
     assert sent[1].parts == (TextPart("step 0"), ToolCallPart("read", {}, "c0"))
     assert sent[2].parts == (ToolReturnPart("read", TRIMMED_OUTPUT, "c0"),)
@@ -78,7 +78,7 @@ def test_unreadable_arguments_are_trimmed_too() -> None:
     assert sent[2].parts == (ToolReturnPart("read", TRIMMED_OUTPUT, "a", "retried"),)
 
 
-def test_by_default_the_threshold_moves_in_steps_and_never_spares_fewer_than_it_should() -> None:
+def test_by_default_the_threshold_moves_in_steps_and_keeps_enough_calls() -> None:
     cuts = [len(bare(trim(rounds(total), tool_history_rounds=10))) for total in range(41)]
     assert cuts == [0] * 20 + [10] * 10 + [20] * 10 + [30]
     assert [len(bare(trim(rounds(total), tool_history_rounds=100))) for total in (119, 120, 139, 140)] == [
@@ -100,7 +100,7 @@ def test_parallel_calls_are_cut_between_the_calls_of_one_response() -> None:
     assert bare(sent) == silent(sent) == ["c0", "c1"]
 
 
-def test_results_the_model_has_not_read_yet_are_whole_whatever_the_settings() -> None:
+def test_unread_results_are_complete_with_any_settings() -> None:
     calls = tuple(ToolCallPart("read", {"n": number}, f"n{number}") for number in range(3))
     answers = tuple(ToolReturnPart("read", "o" * 4_000, call.tool_call_id) for call in calls)
     history = (
@@ -136,7 +136,7 @@ def test_pruning_waits_until_twenty_thousand_tokens_are_saved(total: int, pruned
     assert len(silent(trim(rounds(total, tokens=10_000), tool_history_rounds=99))) == pruned
 
 
-def test_both_numbers_of_the_budget_can_be_set() -> None:
+def test_both_budget_limits_can_be_set() -> None:
     history = rounds(4, tokens=100)
     assert silent(trim(history, tool_history_rounds=99, protect_tokens=100, minimum_saved=100)) == ["c0", "c1", "c2"]
     everything = trim(read(history), tool_history_rounds=99, protect_tokens=0, minimum_saved=1)
@@ -144,12 +144,12 @@ def test_both_numbers_of_the_budget_can_be_set() -> None:
     assert silent(trim(history, tool_history_rounds=99, protect_tokens=100, minimum_saved=400)) == []
 
 
-def test_one_huge_output_makes_room_alone() -> None:
+def test_one_huge_output_is_pruned_alone() -> None:
     history = (*rounds(1, tokens=50_000), *rounds(5, tokens=10_000, first=1)[1:])
     assert silent(trim(history, tool_history_rounds=99)) == ["c0"]
 
 
-def test_an_output_that_is_no_text_is_counted_by_its_json() -> None:
+def test_an_output_that_is_not_text_is_counted_as_json() -> None:
     big = ToolReturnPart("read", {"lines": ["x" * 40] * 100}, "c0")
     call = CanonicalMessage(MessageRole.ASSISTANT, (ToolCallPart("read", {}, "c0"),))
     history = (*rounds(0), call, CanonicalMessage(MessageRole.USER, (big,)))
@@ -166,7 +166,7 @@ def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
 
 
 def test_what_is_sent_keeps_its_beginning_over_most_requests() -> None:
-    """Two hundred rounds: the sent history is a continuation of the one before, except at the steps."""
+    """In two hundred rounds the sent history continues the previous one, except at the steps."""
     history = rounds(200, tokens=2_000)
     before: tuple[CanonicalMessage, ...] = ()
     broken = 0
@@ -177,13 +177,13 @@ def test_what_is_sent_keeps_its_beginning_over_most_requests() -> None:
     assert broken == 19
 
 
-def test_messages_that_are_sent_again_are_the_very_same_objects() -> None:
+def test_messages_that_are_sent_again_are_the_same_objects() -> None:
     history = rounds(60, tokens=3_000)
     one, two = trim(history, tool_history_rounds=10), trim(history, tool_history_rounds=10)
     assert all(first is second for first, second in zip(one, two, strict=True))
 
 
-def test_a_history_that_needs_no_trimming_is_given_back() -> None:
+def test_a_history_that_needs_no_trimming_is_unchanged() -> None:
     history = rounds(5)
     assert all(before is after for before, after in zip(history, trim(history, tool_history_rounds=10), strict=True))
 
@@ -216,7 +216,7 @@ def _all_calls(messages: tuple[CanonicalMessage, ...]) -> list[ToolCallPart]:
 
 @settings(max_examples=150, deadline=None)
 @given(sound_histories, sound_histories, st.integers(0, 4), st.integers(0, 40), st.integers(1, 20))
-def test_a_history_that_grows_is_trimmed_as_it_would_be_from_the_start(
+def test_a_growing_history_is_trimmed_like_a_new_one(
     first: tuple[CanonicalMessage, ...], other: tuple[CanonicalMessage, ...], kept: int, protect: int, saved: int
 ) -> None:
     trimmer = Trimmer(tool_history_rounds=kept, protect_tokens=protect, minimum_saved=saved)

@@ -1,4 +1,4 @@
-"""Detection: every fault by name and place."""
+"""Validation finds every fault with its kind and place."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_each_fault_is_named_with_its_place(history: str, faults: list[Fault]) -
     assert list(find_faults(parse(history))) == faults
 
 
-def test_a_return_that_says_nothing_is_a_fault() -> None:
+def test_a_blank_return_is_a_fault() -> None:
     history = (
         *parse("user: hi / model: call a"),
         CanonicalMessage(MessageRole.USER, (ToolReturnPart("tool", "", "a"),)),
@@ -97,17 +97,17 @@ def test_a_return_that_says_nothing_is_a_fault() -> None:
     assert find_faults(history) == (Fault(K.BLANK_PART, 2, 0, "a"),)
 
 
-def test_a_blank_item_among_the_user_s_words_is_a_fault() -> None:
+def test_a_blank_item_in_a_prompt_is_a_fault() -> None:
     history = (CanonicalMessage(MessageRole.USER, (UserPromptPart(("hi", " ")),)),)
     assert find_faults(history) == (Fault(K.BLANK_PART, 0, 0),)
 
 
-def test_a_blank_part_that_carries_a_provider_s_field_is_none() -> None:
+def test_a_blank_part_with_a_provider_field_is_not_a_fault() -> None:
     signed = CanonicalMessage(MessageRole.ASSISTANT, (TextPart("", {"provider_details": {"signature": "s"}}),))
     assert find_faults((*parse("user: hi"), signed)) == ()
 
 
-def test_a_fault_reads_as_a_place_and_a_name() -> None:
+def test_a_fault_is_shown_with_its_place_and_name() -> None:
     assert str(Fault(K.DANGLING_CALL, 1, 0, "a")) == "messages[1].parts[0]: dangling_call a"
     assert str(Fault(K.EMPTY_MESSAGE, 3)) == "messages[3]: empty_message"
 

@@ -1,4 +1,4 @@
-"""The strict grammar: what it accepts, bash reads the same way; what it does not, it says why."""
+"""The strict grammar: bash reads accepted lines in the same way, and rejected lines have a reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_plain_words_and_quotes_become_words() -> None:
     check("""g'i't "a b"\\ c '$x' "\\$y\\z" '' """, Simple(("git", "a b c", "$x", "$y\\z", "")))
 
 
-def test_chains_say_what_stands_between_their_commands() -> None:
+def test_each_command_has_the_operator_before_it() -> None:
     check(
         "a && b || c | d; e\nf",
         Simple(("a",)),
@@ -46,7 +46,7 @@ def test_chains_say_what_stands_between_their_commands() -> None:
     )
 
 
-def test_redirections_are_told_apart() -> None:
+def test_redirections_are_parsed() -> None:
     check(
         "a <in 2>&1 >out 2>>err &>all",
         Simple(
@@ -63,7 +63,7 @@ def test_redirections_are_told_apart() -> None:
     )
 
 
-def test_digits_are_a_file_descriptor_only_where_they_touch() -> None:
+def test_digits_are_a_file_descriptor_only_directly_before_an_operator() -> None:
     check("echo 2 >x", Simple(("echo", "2"), (Redirect(1, ">", "x"),)))
     check("echo a2>x", Simple(("echo", "a2"), (Redirect(1, ">", "x"),)))
     check("echo '2'>x", Simple(("echo", "2"), (Redirect(1, ">", "x"),)))
@@ -86,7 +86,7 @@ def test_a_loop_cannot_set_a_variable_that_programs_read() -> None:
     refuse("for http_proxy in x; do ls; done", "its loop sets the variable http_proxy")
 
 
-def test_reasons_are_for_people() -> None:
+def test_a_rejected_line_has_a_reason_for_the_user() -> None:
     refuse("echo $(id)", "the shell would insert a variable or the output of a command")
     refuse("cat *.py", "the shell would replace * with file names")
     refuse("ls &", "it would leave a process running in the background")
@@ -116,7 +116,7 @@ SOUP = (
 @example("\\")
 @example("for f in ; do done")
 @settings(max_examples=3000 if LONG else 400, deadline=None)
-def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
+def test_any_text_is_parsed_or_rejected_with_a_reason(text: str) -> None:
     match parse(text):
         case CommandLine(commands):
             assert commands
@@ -143,7 +143,7 @@ BUILTINS = frozenset({
     "caller", "dirs", "pushd", "popd", "jobs", "bg", "fg", "disown", "suspend", "logout", "help", "getopts",
     "typeset", "unalias",
 })  # fmt: skip
-"""names that bash would run itself; any other it does not find, and tells the recorder"""
+"""Names that bash runs itself. It does not find any other name and reports it to the recorder."""
 
 
 def _soup(dice: random.Random) -> str:
@@ -155,7 +155,7 @@ def _compare(texts: Sequence[str], tmp_path: Path, *, at_least: int) -> None:
     lines: dict[str, CommandLine] = {}
     for text in texts:
         line = parse(text)
-        # A path as a command name would really run.
+        # A path as a command name would run a real program.
         if isinstance(line, CommandLine) and not any("/" in command.words[0] for command in line.commands):
             lines[text] = line
     texts = list(lines)
@@ -188,7 +188,7 @@ def _all_files_exist(commands: Sequence[Simple]) -> bool:
 
 
 def _flow(commands: Sequence[Simple], status: int) -> list[tuple[str, ...]]:
-    """What runs when every command answers `status`."""
+    """Return the commands that run if every command exits with `status`."""
     ran: list[tuple[str, ...]] = []
     runs = True
     for command in commands:
@@ -196,7 +196,7 @@ def _flow(commands: Sequence[Simple], status: int) -> list[tuple[str, ...]]:
             case "" | ";":
                 runs = True
             case "&&":
-                # A list goes on after a pipeline that was skipped as the last one that ran says.
+                # After a skipped pipeline the status of the last pipeline that ran decides.
                 runs = status == 0
             case "||":
                 runs = status != 0

@@ -1,4 +1,4 @@
-"""Cases in which the reading of a command missed what it reads or runs."""
+"""Cases in which the analysis of a command once missed what it reads or runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decide(command: str, root: Path, mode: str = "auto") -> str:
         "diff -rN src lib",
     ],
 )
-def test_what_a_program_would_read_is_asked_about(command: str, root: Path) -> None:
+def test_reading_secrets_indirectly_asks(command: str, root: Path) -> None:
     assert decide(command, root) == "ask"
 
 
@@ -65,19 +65,19 @@ def test_what_a_program_would_read_is_asked_about(command: str, root: Path) -> N
         "egrep x README.md",
     ],
 )
-def test_a_line_is_not_shown_to_only_read(command: str) -> None:
+def test_a_line_may_do_more_than_read(command: str) -> None:
     assert not study(command).only_reads
 
 
-def test_a_variable_is_as_long_as_bash_says(tmp_path: Path) -> None:
-    told = subprocess.run(
+def test_a_variable_name_ends_where_bash_ends_it(tmp_path: Path) -> None:
+    done = subprocess.run(
         ["bash", "-c", "for f in x; do echo a$fX-b; done"], capture_output=True, text=True, cwd=tmp_path, env=os.environ
     )
-    assert told.stdout == "a-b\n"
+    assert done.stdout == "a-b\n"
     assert study("for f in x; do echo a$fX-b; done").parts == ()
 
 
-def test_another_content_of_a_script_is_another_call(root: Path) -> None:
+def test_a_changed_script_is_another_call(root: Path) -> None:
     (root / "s.sh").write_text("echo one\n")
     where = partial(resolve, roots=(root,), home=root.parent / "home")
 

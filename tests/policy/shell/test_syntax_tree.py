@@ -1,4 +1,4 @@
-"""The grammar of bash that explains: it sees nested commands, and no text brings the process down."""
+"""The bash grammar finds nested commands, and no text crashes the process."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 from pilotfish.policy.shell.syntax_tree import MAX_TEXT, Tree, read
 
 
-def test_commands_and_what_is_written_are_found_wherever_they_stand() -> None:
+def test_nested_commands_and_output_files_are_found() -> None:
     assert read('for x in $(git log); do echo "é $(date)" > out; done; A=1 rm -rf b <<E\nE') == Tree(
         (("git", "log"), ("echo", '"é $(date)"'), ("date",), ("rm", "-rf", "b")), ("out",), whole=True
     )
 
 
-def test_a_long_text_is_left_to_others() -> None:
+def test_a_long_text_gives_an_empty_tree() -> None:
     assert read("a;" * MAX_TEXT) == Tree()
 
 
-def test_characters_that_crashed_the_scanner_do_not() -> None:
-    """Run apart: a crash in C would take the tests with it."""
+def test_no_character_crashes_the_scanner() -> None:
+    """Run in a separate process, because a crash in C would end the tests."""
     code = (
         "import random\n"
         "from pilotfish.policy.shell.syntax_tree import read\n"

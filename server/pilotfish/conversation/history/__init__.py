@@ -1,1 +1,1 @@
-"""The history that is sent to a model: validation, repair and trimming, as pure functions."""
+"""Validation, repair and trimming of the history that is sent to a model, as pure functions."""

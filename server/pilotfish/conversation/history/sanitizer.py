@@ -1,9 +1,8 @@
-"""Repair: a history made sound (`conversation/history/validation.py` says what that is), without losing or reordering a
-word.
+"""Repairs a history so that every provider accepts it, without losing or reordering text.
 
-One forward pass for each rule, in the fixed order of `repair`; each leaves what the earlier ones achieved, so one run
-is enough and a second changes nothing. Everything is pure: new values out, and a message that needed no change is given
-back itself, so that what was computed for it before still holds.
+`conversation/history/validation.py` defines a sound history. `repair` applies one forward pass for each rule in a fixed
+order. No pass undoes the work of an earlier one, so one run is enough and a second run changes nothing. All functions
+are pure. A message that needs no change is returned as the same object, so that cached results for it stay valid.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ ONLY_SYSTEM_PROMPT = "[Only the system prompt was changed here.]"
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How a call that has no return is closed: what the model is told, and as what."""
+    """The content and outcome of the return that is added for a call without one."""
 
     content: str
     outcome: Outcome = "interrupted"
@@ -65,9 +64,9 @@ NEVER_STARTED = "server stopped: never started"
 
 
 def repair(messages: Iterable[CanonicalMessage], closings: Mapping[str, Closing] | None = None) -> History:
-    """A sound history with the same words in the same order. A sound one is given back as it is.
+    """Return a sound history with the same text in the same order. A sound history is returned unchanged.
 
-    `closings` says how calls that have no return ended, by id, where that is known.
+    `closings` maps call ids to the known ends of calls that have no return.
     """
     history = tuple(messages)
     faults = {fault.kind for fault in iter_faults(history)}
@@ -78,7 +77,7 @@ def repair(messages: Iterable[CanonicalMessage], closings: Mapping[str, Closing]
     if not faults.isdisjoint(_CALL_FAULTS):
         history = give_calls_their_own_ids(history)
         history = remove_dangling_tool_calls(history, _nameless(history))
-        history = _mend_names(history)
+        history = _replace_invalid_names(history)
     history = place_returns(history, closings or {})
     if not faults.isdisjoint(_BLANK_FAULTS):
         history = remove_empty_responses(history)
@@ -95,31 +94,31 @@ _CALL_FAULTS = frozenset(
         FaultKind.UNNAMED_CALL,
         FaultKind.WRONG_NAME,
         FaultKind.STRAY_RETURN,
-        # a call on the wrong side has not been looked at yet
+        # validation does not check calls on the wrong side
         FaultKind.WRONG_SIDE,
     }
 )
 
 
 _BLANK_FAULTS = frozenset(
-    # what was on the wrong side or in the wrong place has not been looked at yet
+    # validation does not check the content of parts on the wrong side or in the wrong place
     {FaultKind.BLANK_PART, FaultKind.WRONG_SIDE, FaultKind.STRAY_RETURN}
 )
 
 
 class Cleanup(NamedTuple):
-    """What `run_cleanup_loop` did."""
+    """The result of `run_cleanup_loop`."""
 
     changed: bool
     dangling_ids: set[str]
-    """calls that had no return, and were closed"""
+    """The ids of calls that had no return and were closed."""
     messages: History
 
 
 def run_cleanup_loop(messages: Sequence[CanonicalMessage], tool_registry: ToolCallRegistry | None = None) -> Cleanup:
-    """Repair, and end the calls in the registry that will never get a result.
+    """Repair the history, and cancel the calls in the registry that will never get a result.
 
-    There is no loop: the rules are ordered so that one pass is enough, and that is checked.
+    There is no loop: the rules are ordered so that one pass is enough, and an assertion checks it.
     """
     history = tuple(messages)
     dangling = find_dangling_tool_call_ids(history)
@@ -135,9 +134,9 @@ def run_cleanup_loop(messages: Sequence[CanonicalMessage], tool_registry: ToolCa
 
 
 def sanitize_history_for_resume(messages: Iterable[CanonicalMessage]) -> History:
-    """The history without what belonged to an earlier run: system prompts, instructions, run ids.
+    """Return the history without system prompts, instructions and run ids of an earlier run.
 
-    The operator's words are given anew with every request, as instructions.
+    Every request has its own instructions.
     """
     kept = (_without_run(message) for message in messages)
     return tuple(message for message in kept if message.parts)
@@ -147,7 +146,7 @@ def sanitize_history_for_resume(messages: Iterable[CanonicalMessage]) -> History
 
 
 def split_by_side(messages: Sequence[CanonicalMessage]) -> History:
-    """Give parts that stand in a message of the other side a message of their own, in their place."""
+    """Move parts that are in a message of the other side into a message of their own at the same position."""
     result: list[CanonicalMessage] = []
     for message in messages:
         home = "response" if message.is_response else "request"
@@ -172,10 +171,10 @@ def split_by_side(messages: Sequence[CanonicalMessage]) -> History:
 
 
 def give_calls_their_own_ids(messages: Sequence[CanonicalMessage]) -> History:
-    """Make every call's id its own: a call without one, or with an earlier call's, gets a fresh id.
+    """Make call ids unique: a call without an id, or with the id of an earlier call, gets a new one.
 
-    Returns follow by position: each answers the oldest open call of its id. One without an id answers the oldest open
-    call of its name in the response before it.
+    Returns are matched by position: each answers the oldest open call with its id. A return without an id answers the
+    oldest open call with its name in the previous response.
     """
     taken = {
         part.tool_call_id
@@ -217,10 +216,10 @@ def give_calls_their_own_ids(messages: Sequence[CanonicalMessage]) -> History:
 def remove_dangling_tool_calls(
     messages: Sequence[CanonicalMessage], dangling_ids: Collection[str] | None = None
 ) -> History:
-    """Remove every part that has one of these ids: calls and whatever answers them.
+    """Remove every call with one of these ids, and its returns.
 
-    Repair uses it for calls that cannot be closed. Without ids it removes every call that has no return, which may
-    break a provider's signatures: closing is better.
+    `repair` uses it for calls that cannot be closed. Without `dangling_ids` it removes every call that has no return.
+    That may break a provider's signatures, so closing the calls is better.
     """
     ids = find_dangling_tool_call_ids(messages) if dangling_ids is None else set(dangling_ids)
     if not ids:
@@ -231,9 +230,10 @@ def remove_dangling_tool_calls(
 
 
 def place_returns(messages: Sequence[CanonicalMessage], closings: Mapping[str, Closing]) -> History:
-    """Put the returns of a response's calls first in the request after it, in the order of the calls.
+    """Put the returns for the calls of a response at the start of the next request, in the order of the calls.
 
-    A call that has none is closed; returns of no call, and second ones, are left out. A result beats a closing.
+    A call without a return is closed. Returns without a call and second returns are removed. A real result is
+    preferred to a closing.
     """
     answers = _answers(messages)
     result: list[CanonicalMessage] = []
@@ -257,17 +257,17 @@ def place_returns(messages: Sequence[CanonicalMessage], closings: Mapping[str, C
 
 
 def remove_empty_responses(messages: Sequence[CanonicalMessage]) -> History:
-    """Remove parts that say nothing, and messages of either side that hold nothing."""
+    """Remove blank parts, and requests and responses without parts."""
     result: list[CanonicalMessage] = []
     for message in messages:
-        said = [kept for part in message.parts if (kept := without_blanks(part)) is not None]
-        if said:
-            result.append(with_parts(message, said))
+        parts = [kept for part in message.parts if (kept := without_blanks(part)) is not None]
+        if parts:
+            result.append(with_parts(message, parts))
     return tuple(result)
 
 
 def remove_consecutive_requests(messages: Sequence[CanonicalMessage]) -> History:
-    """Join neighbours of the same side, in order: nothing spoken is lost."""
+    """Join consecutive messages of the same side, in order. No part is lost."""
     runs: list[list[CanonicalMessage]] = []
     last_side: bool | None = None
     for message in messages:
@@ -310,7 +310,7 @@ class _OpenCall(NamedTuple):
 
 
 def _answered_id(part: ToolReturnPart, waiting: deque[_OpenCall] | None, latest: deque[_OpenCall]) -> str:
-    """The id of the call a return answers; its own when it answers none."""
+    """Return the id of the call that a return answers, or the return's own id if it answers none."""
     if part.tool_call_id:
         return waiting.popleft().own_id if waiting else part.tool_call_id
     if latest and part.tool_name in ("", latest[0].name):
@@ -323,18 +323,18 @@ def _answered_id(part: ToolReturnPart, waiting: deque[_OpenCall] | None, latest:
 
 
 def sendable_name(name: str) -> str:
-    """The name of a call as every provider takes it back. A model may write any, and none."""
+    """Return a tool name that every provider accepts. A model may write any name, or none."""
     if SENDABLE_NAME.match(name):
         return name
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name.strip())[:64] or "unnamed"
 
 
-def _mend_names(messages: Sequence[CanonicalMessage]) -> History:
-    """Give calls whose name no provider takes one that it does; what they are called is still to be read."""
-    return tuple(with_parts(message, [_mended(part) for part in message.parts]) for message in messages)
+def _replace_invalid_names(messages: Sequence[CanonicalMessage]) -> History:
+    """Replace call names that a provider would reject with similar valid names."""
+    return tuple(with_parts(message, [_with_valid_name(part) for part in message.parts]) for message in messages)
 
 
-def _mended(part: Part) -> Part:
+def _with_valid_name(part: Part) -> Part:
     if not isinstance(part, ToolCallPart) or SENDABLE_NAME.match(part.tool_name):
         return part
     return replace(part, tool_name=sendable_name(part.tool_name))
@@ -350,7 +350,7 @@ def _nameless(messages: Sequence[CanonicalMessage]) -> set[str]:
 
 
 def _answers(messages: Sequence[CanonicalMessage]) -> dict[str, ToolReturnPart]:
-    """The return that counts for each call: the first after it, unless that is a closing and a result follows."""
+    """Return the valid return for each call: the first after it, or a later result if the first is a closing."""
     called: set[str] = set()
     answers: dict[str, ToolReturnPart] = {}
     for message in messages:
@@ -385,7 +385,7 @@ def _holds(message: CanonicalMessage, kind: type[Part]) -> bool:
 
 
 def _stamp(response: CanonicalMessage) -> Extra:
-    """The time of a return that never came: the call's, so that the same history gives the same value."""
+    """Return the timestamp of the call for an added return, so that the same history gives the same value."""
     timestamp = response.extra.get("timestamp")
     return NO_EXTRA if timestamp is None else {"timestamp": timestamp}
 

@@ -1,9 +1,9 @@
-"""What of a history is sent: old tool calls lose their arguments and output, and old outputs make room.
+"""Trims the history for a request: old tool calls lose their arguments and output, and old outputs are pruned.
 
-Only the request is trimmed, the ledger is not. Every call keeps its id and name, and its return: pairs stay pairs.
+Only the request is trimmed; the ledger keeps everything. Every call keeps its id, its name and its return.
 
-Both cuts depend on the history before them alone and move in steps, so that from one request to the next the
-beginning of what is sent stays the same, byte for byte, and the provider's prompt cache stays warm.
+Both limits depend only on the earlier history and move in steps. So consecutive requests begin with the same bytes, and
+the provider's prompt cache stays valid.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pilotfish.conversation.messages import (
 )
 
 TRIMMED_OUTPUT = "[old output, no longer shown; call the tool again if it is needed]"
-PROTECT_TOKENS = 40_000  # of the newest tool output, never pruned
-MINIMUM_SAVED = 20_000  # tokens one pruning step must save
-MAX_STEP = 20  # calls the threshold moves by at once, at most
+PROTECT_TOKENS = 40_000  # tokens of the newest tool output that are never pruned
+MINIMUM_SAVED = 20_000  # tokens that one pruning step must save
+MAX_STEP = 20  # maximum number of calls by which the threshold moves at once
 
 
 def trim(
@@ -33,12 +33,12 @@ def trim(
     minimum_saved: int = MINIMUM_SAVED,
     step: int | None = None,
 ) -> tuple[CanonicalMessage, ...]:
-    """The history as it is sent. Messages that need no change are given back themselves.
+    """Return the history to send. Messages that need no change are returned as the same objects.
 
-    `threshold = total - tool_history_rounds`: calls before it keep name and id only. The threshold counts in whole
-    steps, so at least `tool_history_rounds` calls are always whole. Of the outputs after it, the oldest are pruned as
-    soon as `protect_tokens` newer ones follow and at least `minimum_saved` tokens are gained. Results that the model
-    has not answered yet are whole in any case.
+    `threshold = total - tool_history_rounds`: calls before it keep only name and id. The threshold moves in whole
+    steps, so at least `tool_history_rounds` calls are always complete. Of the outputs after it, the oldest are pruned
+    when `protect_tokens` tokens of newer output follow and pruning saves at least `minimum_saved` tokens. Results that
+    the model has not answered yet are always complete.
     """
     trimmer = Trimmer(
         tool_history_rounds=tool_history_rounds,
@@ -50,7 +50,7 @@ def trim(
 
 
 class Trimmer:
-    """`trim` for a history that grows: what is known of its beginning is not looked at again."""
+    """`trim` for a growing history. It does not process known messages again."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class Trimmer:
         self._trimmed: list[CanonicalMessage] = []
 
     def trim(self, messages: Sequence[CanonicalMessage]) -> list[CanonicalMessage]:
-        """The history as it is sent; see `trim`."""
-        self._look_at(messages)
+        """Return the history to send; see `trim`."""
+        self._add_new_messages(messages)
         unread = _unread(messages)
         threshold = max(0, len(self._calls) - self._rounds) // self._step * self._step
         bare = {call_id for call_id in self._calls[:threshold] if call_id not in unread}
@@ -84,8 +84,8 @@ class Trimmer:
             self._trimmed.append(_trimmed(message, bare, pruned) if bare or pruned else message)
         return list(self._trimmed)
 
-    def _look_at(self, messages: Sequence[CanonicalMessage]) -> None:
-        """Take up what is new. Another history than the last time is taken up from the start."""
+    def _add_new_messages(self, messages: Sequence[CanonicalMessage]) -> None:
+        """Add the new messages. Start again if the history does not continue the last one."""
         if not begins_with(messages, self._known):
             for known in (self._known, self._calls, self._outputs, self._trimmed):
                 known.clear()
@@ -99,7 +99,7 @@ class Trimmer:
 
 
 def _unread(messages: Sequence[CanonicalMessage]) -> set[str]:
-    """Ids of the calls whose returns are about to be read for the first time."""
+    """Return the ids of the calls whose returns the model has not seen yet."""
     if not messages or messages[-1].is_response:
         return set()
     last = next((message for message in reversed(messages) if message.is_response), None)
@@ -109,10 +109,10 @@ def _unread(messages: Sequence[CanonicalMessage]) -> set[str]:
 def _over_budget(
     returned: Sequence[tuple[str, int]], bare: set[str], protect_tokens: int, minimum_saved: int
 ) -> set[str]:
-    """Ids of the calls whose output is pruned.
+    """Return the ids of the calls whose output is pruned.
 
-    Outputs are taken together, oldest first, in groups of at least `minimum_saved` tokens; a group goes when
-    `protect_tokens` of newer output follow it. Where a group ends depends on what came before it only.
+    Outputs form groups of at least `minimum_saved` tokens, oldest first. A group is pruned when `protect_tokens` tokens
+    of newer output follow it. The end of a group depends only on earlier outputs.
     """
     outputs = [output for output in returned if output[0] not in bare]
     newer = sum(tokens for _, tokens in outputs)
@@ -175,6 +175,6 @@ def _return_tokens(part: ToolReturnPart) -> int:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text is: four bytes each, whatever the model."""
+    """Estimate the number of tokens of a text: four bytes each, for every model."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return (size + 3) // 4

@@ -1,9 +1,10 @@
-"""Detection: what is wrong with a history, and where. Nothing is changed here; `conversation/history/sanitizer.py`
-repairs.
+"""Finds the faults of a history. `conversation/history/sanitizer.py` repairs them.
 
-A sound history alternates requests and responses and begins with a request; nothing in it is empty; every call has a
-name and an id of its own; the request after a response begins with the returns of its calls, in their order, and no
-return stands anywhere else. That is what every provider accepts.
+A sound history is one that every provider accepts:
+- It alternates requests and responses, and begins with a request.
+- No message and no part is empty.
+- Every call has a valid name and a unique id.
+- The request after a response begins with the returns of its calls, in their order. There are no other returns.
 """
 
 from __future__ import annotations
@@ -29,42 +30,42 @@ from pilotfish.conversation.messages import (
 )
 
 Side = Literal["request", "response"]
-SENDABLE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")  # what every provider takes as the name of a tool
+SENDABLE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")  # the tool names that every provider accepts
 NO_OUTPUT = "[no output]"
 
 
 class FaultKind(StrEnum):
-    """What can be wrong, and what repair does about it."""
+    """The kinds of faults, and how `repair` handles each."""
 
     DANGLING_CALL = "dangling_call"
-    """a call with no return in its place: closed in place"""
+    """A call has no return in the next request. A return is added there."""
     DUPLICATE_CALL_ID = "duplicate_call_id"
-    """a call with no id, or with an earlier call's: given one of its own, returns paired by position"""
+    """A call has no id, or the id of an earlier call. It gets a new id, and returns are matched by position."""
     UNNAMED_CALL = "unnamed_call"
-    """a call without a name cannot be closed: removed, with every part of its id"""
+    """A call without a name cannot be closed. All parts with its id are removed."""
     WRONG_NAME = "wrong_name"
-    """a name no provider takes, or a return under another name than its call: mended"""
+    """A name is invalid, or a return has another name than its call. The name is replaced."""
     STRAY_RETURN = "stray_return"
-    """a return without a call, a second one, or one in the wrong place: moved to its call, or removed"""
+    """A return has no call, is a second one or is in the wrong place. It is moved to its call or removed."""
     BLANK_PART = "blank_part"
-    """a part that says nothing: removed; a return that says nothing: says so"""
+    """A part is blank. It is removed; the content of a blank return is replaced by a note."""
     EMPTY_MESSAGE = "empty_message"
-    """a message with no parts: removed"""
+    """A message has no parts. It is removed."""
     CONSECUTIVE_REQUESTS = "consecutive_requests"
-    """joined, in order"""
+    """Two requests follow each other. They are joined in order."""
     CONSECUTIVE_RESPONSES = "consecutive_responses"
-    """joined, in order"""
+    """Two responses follow each other. They are joined in order."""
     WRONG_SIDE = "wrong_side"
-    """a model's part in a request or the reverse: split off into a message of its own"""
+    """A part of the model is in a request, or the reverse. It is moved into a message of its own."""
     NO_BEGINNING = "no_beginning"
-    """a history whose first request is missing, or holds the operator's words alone: it is told so in a prompt"""
+    """The first request is missing or has only system prompts. A prompt that says so is added."""
     SYSTEM_ONLY_REQUEST = "system_only_request"
-    """a request between two responses that holds system prompts only: given a prompt, because Google and Anthropic take
-    system prompts out of the conversation, and a call may not follow another response"""
+    """A request between two responses has only system prompts. A prompt is added: Google and Anthropic take system
+    prompts out of the conversation, and a call may not follow another response."""
 
 
 class Fault(NamedTuple):
-    """One thing wrong, at `messages[message].parts[part]`."""
+    """One fault, at `messages[message].parts[part]`."""
 
     kind: FaultKind
     message: int
@@ -77,7 +78,7 @@ class Fault(NamedTuple):
 
 
 def find_faults(messages: Sequence[CanonicalMessage]) -> tuple[Fault, ...]:
-    """Every fault, each where it is noticed, in order."""
+    """Return all faults in the order of detection."""
     return tuple(iter_faults(messages))
 
 
@@ -86,10 +87,10 @@ def is_sound(messages: Sequence[CanonicalMessage]) -> bool:
 
 
 def find_dangling_tool_call_ids(messages: Sequence[CanonicalMessage]) -> set[str]:
-    """The ids of calls that no return answers, wherever it stands after them.
+    """Return the ids of calls that no later return answers.
 
-    A return answers the oldest open call of its id; a call in a later response that takes the id over leaves the
-    earlier ones dangling.
+    A return answers the oldest open call with its id. If a later response reuses the id, the earlier open calls with
+    that id are dangling.
     """
     open_at: dict[str, list[int]] = {}
     dangling: set[str] = set()
@@ -108,7 +109,7 @@ def find_dangling_tool_call_ids(messages: Sequence[CanonicalMessage]) -> set[str
 
 
 def iter_faults(messages: Sequence[CanonicalMessage]) -> Iterator[Fault]:
-    """The faults as they are found: asking for the first alone is cheap. One look at every part, no more."""
+    """Yield faults in one pass over all parts. Taking only the first is cheap."""
     seen: set[str] = set()
     expected: list[_Expected] = []  # the calls of the last response
     previous: bool | None = None  # whether the last message was a response
@@ -162,24 +163,24 @@ def iter_faults(messages: Sequence[CanonicalMessage]) -> Iterator[Fault]:
 
 
 def begins(messages: Sequence[CanonicalMessage]) -> bool:
-    """Whether the first message says something to the model; system prompts travel apart from the conversation."""
+    """Whether the first message is a request with more than system prompts, which are sent separately."""
     return not messages[0].is_response and not is_system_only(messages[0])
 
 
 def is_system_only(message: CanonicalMessage) -> bool:
-    """Whether a message holds nothing but system prompts."""
+    """Whether a message has nothing but system prompts."""
     return all(type(part) is SystemPromptPart for part in message.parts)
 
 
 def side_of(part: Part) -> Side | None:
-    """The side a part belongs to; None when it may stand on either."""
+    """Return the side to which a part belongs. None if it may be on either side."""
     return _SIDES[type(part)]
 
 
 def without_blanks(part: Part) -> Part | None:
-    """The part without what says nothing; None when it says nothing at all, itself when there is nothing to leave out.
+    """Return the part without blank content: None if it is blank, the same object if nothing is blank.
 
-    A signature or another field that a provider needs back is something. A return is never left out.
+    A part with a signature or another field that a provider needs back is not blank. A return is never removed.
     """
     if isinstance(part, _SPOKEN):
         return None if not part.extra and is_blank(part.content) else part
@@ -188,17 +189,17 @@ def without_blanks(part: Part) -> Part | None:
     if isinstance(part, ToolReturnPart):
         return replace(part, content=NO_OUTPUT) if is_blank(part.content) else part
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
-        said = tuple(item for item in part.content if not is_blank(item))
-        return None if not said else part if len(said) == len(part.content) else replace(part, content=said)
+        items = tuple(item for item in part.content if not is_blank(item))
+        return None if not items else part if len(items) == len(part.content) else replace(part, content=items)
     return None if is_blank(part.content) else part
 
 
 def is_blank(content: object) -> bool:
-    """Whether a content says nothing: none, empty, or white space alone."""
+    """Whether content is None, empty or only white space."""
     return (not content or content.isspace()) if isinstance(content, str) else content is None or content == []
 
 
-_SPOKEN = (TextPart, ThoughtPart)  # every part of every history comes here: making a union each time costs as much
+_SPOKEN = (TextPart, ThoughtPart)  # constants, because building a union for every part takes as long as the check
 _NEVER_BLANK = (ToolCallPart, OtherPart)
 
 
