@@ -210,11 +210,11 @@ def test_a_single_bad_rule_is_left_out_and_told(book: RuleBook, folder: Path) ->
     )
     assert book.rules_for(folder, NOTHING, trusted=True) == (Rule(decision="deny", tool="bash", scope="user"),)
     assert book.problems(folder, trusted=True) == (
-        "config.toml: rule 1 is left out: it would allow everything; the mode auto is for that",
-        "config.toml: rule 2 is left out: its decision is not allow, ask or deny",
-        "config.toml: rule 4 is left out: it is not a table",
-        "config.toml: rule 5 is left out: its tool and pattern are not texts",
-        "config.toml: rule 6 is left out: it has an unknown field when",
+        "config.toml: rule 1 is ignored: it would allow everything; the mode auto is for that",
+        "config.toml: rule 2 is ignored: its decision is not allow, ask or deny",
+        "config.toml: rule 4 is ignored: it is not a table",
+        "config.toml: rule 5 is ignored: its tool and pattern must be strings",
+        "config.toml: rule 6 is ignored: it has an unknown field when",
     )
 
 
@@ -223,7 +223,7 @@ async def test_the_user_hears_once_of_a_rule_that_does_not_hold(tmp_path: Path) 
     async with rig(tmp_path, say("one"), say("two"), files={".pilotfish/rules.toml": rules}) as turn:
         await turn.prompt("hi")
         await turn.prompt("go on")
-        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
+        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is ignored: its decision is not allow, ask or deny."]
 
 
 async def test_who_trusts_a_folder_hears_in_that_turn_of_its_rules_that_do_not_hold(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ async def test_who_trusts_a_folder_hears_in_that_turn_of_its_rules_that_do_not_h
         turn.live.ask_for_trust = trust
         turn.live.book = RuleBook(tmp_path / "config.toml")
         await turn.prompt("hi")
-        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
+        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is ignored: its decision is not allow, ask or deny."]
 
 
 def test_rules_that_cannot_be_kept_are_refused(book: RuleBook, folder: Path) -> None:

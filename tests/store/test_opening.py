@@ -82,11 +82,11 @@ def test_a_database_url_names_the_directory_too(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://me@host/fish", "knows no database server (postgresql)"),
-        ("sqlite://", "names no place"),
-        ("sqlite:///", "names no place"),
-        ("file://host/fish", "names no place"),
-        ("sqlite:////var/mine.db", "is called sessions.db, not mine.db"),
+        ("postgresql://me@host/fish", "`postgresql` databases are not supported"),
+        ("sqlite://", "has no path"),
+        ("sqlite:///", "has no path"),
+        ("file://host/fish", "has no path"),
+        ("sqlite:////var/mine.db", "must be named sessions.db, not mine.db"),
     ],
 )
 def test_a_url_that_cannot_be_says_what_can(url: str, words: str):
@@ -129,7 +129,7 @@ async def test_a_newer_database_is_refused_politely_and_left_alone(tmp_path: Pat
             f"The session database was written by a newer Pilotfish (format {VERSION + 1}; this one reads {VERSION})."
         )
         assert caught.value.remedy == (
-            "Update Pilotfish, or set `storage` to another directory. The database is left as it is."
+            "Update Pilotfish, or set `storage` to another directory. The database was not changed."
         )
         assert ledger.unsaved is not None
         with pytest.raises(StorageError, match="newer"):

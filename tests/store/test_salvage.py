@@ -56,7 +56,7 @@ async def test_a_file_that_is_no_database_is_kept_aside_and_a_new_one_made(tmp_p
         (aside,) = _asides(tmp_path)
         (notice,) = ledger.notices
         assert notice.message == (
-            f"The session database was damaged. Nothing in it could be read. The damaged file is kept in {aside}."
+            f"The session database was damaged. No session could be recovered. The damaged file is kept in {aside}."
         )
         assert (aside / "sessions.db").read_bytes() == b"this is not a database" * 500
     async with opened(tmp_path) as (ledger, catalog):
@@ -172,9 +172,10 @@ async def test_a_database_that_others_have_open_is_not_set_aside(tmp_path: Path,
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session("new"))
         assert ledger.unsaved == (
-            "The session database is damaged, and another Pilotfish has it open. New sessions are kept in memory only."
+            "The session database is damaged, and another Pilotfish process has it open. "
+            "New sessions are kept in memory only."
         )
-        with pytest.raises(StorageError, match="another Pilotfish has it open"):
+        with pytest.raises(StorageError, match="another Pilotfish process has it open"):
             await ledger.append("new", Pen()(start()))
         assert _asides(tmp_path) == []
         await other.aclose()

@@ -333,7 +333,9 @@ async def test_what_cannot_be_saved_later_is_told(tmp_path: Path):
         await _free_disk(ledger)
         await _saved(ledger)
         (notice,) = ledger.notices
-        assert notice.message.startswith("1 changes that waited in memory could not be saved: The session has moved on")
+        assert notice.message.startswith(
+            "1 changes that were kept in memory could not be saved: The session has moved on"
+        )
         assert notice.remedy == "Sessions: s."
         assert (await ledger.heads("s")).n == 1
 
