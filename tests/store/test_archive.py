@@ -11,7 +11,7 @@ from pilotfish.errors import BadRequest
 from pilotfish.store.ledger import Heads
 
 
-async def test_a_session_can_be_carried_to_another_machine():
+async def test_a_session_can_be_moved_to_another_machine():
     pen = Pen()
     async with opened() as (ledger, catalog):
         await catalog.create(session(title="Nets"))
@@ -47,7 +47,7 @@ async def test_a_session_can_be_carried_to_another_machine():
         assert json.loads(await catalog.export_json("t"))["session"]["title"] == "Nets"
 
 
-async def test_an_export_says_what_it_is():
+async def test_an_export_has_a_format_and_a_version():
     async with opened() as (ledger, catalog):
         await catalog.create(session(title="Nets"))
         await ledger.append("s", Pen()(start()))
@@ -128,7 +128,7 @@ NOTICE = {"type": "notice", "turn_id": "t", "level": "info", "message": "x", "ti
         (_file(blobs={"abc": "AAAA"}), "blobs.abc", "does not match this hash"),
     ],
 )
-async def test_what_is_wrong_with_a_file_is_named(text: str, field: str, words: str):
+async def test_the_error_names_the_wrong_field(text: str, field: str, words: str):
     async with opened() as (_, catalog):
         with pytest.raises(BadRequest) as caught:
             await catalog.import_json(text, "t")

@@ -221,7 +221,7 @@ class DatabaseFile:
         return self._replace_damaged(f"{saved.summary()} ")
 
     def _replace_damaged(self, summary: str) -> StoreNotice:
-        """Move the damaged database away with its log, which must not be applied to the copy, and put the copy there."""
+        """Move the damaged database away with its log, which must not be applied to the copy. Put the copy there."""
         aside = self._new_directory(time.strftime("damaged-%Y%m%d-%H%M%S"))
         for file in _files_of(self.path):
             if file.exists():
