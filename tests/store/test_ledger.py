@@ -322,8 +322,8 @@ async def test_an_older_session_record_does_not_overwrite_later_choices():
         chosen = await catalog.configure("s", "demo:shark", "edit")
         await catalog.configure("s", mode="plan")
         await catalog.rename("s", "Nets")
-        told = SessionRecord(turn_id="", title=chosen.title, model=chosen.model, mode=chosen.mode)
-        await ledger.append("s", Pen()(told))
+        record = SessionRecord(turn_id="", title=chosen.title, model=chosen.model, mode=chosen.mode)
+        await ledger.append("s", Pen()(record))
         row = await catalog.get("s")
         assert (row.title, row.model, row.mode) == ("Nets", "demo:shark", "plan")
 

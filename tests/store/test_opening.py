@@ -167,7 +167,7 @@ def test_statements_are_split_where_they_end():
     ]
 
 
-def test_two_threads_can_create_one_database_at_once(tmp_path: Path):
+def test_a_new_database_can_be_opened_several_times(tmp_path: Path):
     files = [DatabaseFile(tmp_path) for _ in range(3)]
     databases = [file.open()[0] for file in files]
     assert [schema.version_of(db) for db in databases] == [VERSION] * 3
