@@ -20,11 +20,11 @@ EXCEPTIONS = {
 }
 """(file, name) → why there is no public way"""
 DOCUMENTED = frozenset({"_exit", "_replace", "_make", "_asdict", "_fields"})
-"""public names of the standard library in spite of the underscore: of `os` and of named tuples"""
+"""public names of the standard library that start with an underscore: of `os` and of named tuples"""
 
 
 def private_names(source: str) -> Iterator[str]:
-    """Private names in a module that can belong to somebody else: imported, or accessed on anything but `self`."""
+    """Private names in a module that may belong to a library: imported, or accessed on anything but `self`."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
@@ -71,7 +71,7 @@ def _name(path: Path) -> str:
 
 
 def own_names(source: str) -> set[str]:
-    """Private names that a module of ours defines: another object of ours may be asked for them there."""
+    """Private names that a module defines: it may use them on other objects of its own classes."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         match node:

@@ -1,7 +1,7 @@
-"""Everything that can go wrong around a turn, one function a fault. `FAULTS` is the table; `test_faults.py` runs it.
+"""Faults that can happen during a turn, one function per fault. `FAULTS` is the table; `test_faults.py` runs it.
 
-A fault makes a session, strikes, and gives the session back; what must hold then is always the same (`World.check`).
-It says itself only what is particular: how the turn ended, whose text must still be there.
+A fault creates a session, causes the failure, and returns the session. `World.check` then checks what must hold after
+any fault. The function itself checks only what is specific: how the turn ended, which text must still exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def leaves_in_mid_turn(world: World) -> str:
 
 
 async def leaves_in_mid_question(world: World) -> str:
-    """The turn ends with its client; nothing was done without an answer."""
+    """The turn ends with its client; nothing was done without an approval."""
     session = await _asked(world, "unasked.txt")
     _hang_up(world)
     await world.gone()
@@ -44,7 +44,7 @@ async def leaves_in_mid_question(world: World) -> str:
 
 
 async def _asked(world: World, name: str) -> str:
-    """A session in which a question waits."""
+    """A session with a pending approval."""
     session = await world.session(mode="ask")
     world.client.answers["pilotfish/approval/request"] = never
     world.begin(session, call("write_file", path=name, content="x\n"), say("done"))
@@ -63,7 +63,9 @@ async def never_reads(world: World) -> str:
     await world.client.told("agent_message_chunk", session)
     world.client.reading.clear()
     await asyncio.sleep(0.5)
-    world.client.notify("pilotfish/session/cancel", {"sessionId": session})  # no request: its answer is not read
+    world.client.notify(
+        "pilotfish/session/cancel", {"sessionId": session}
+    )  # a notification, because a response would not be read
     world.client.ask("pilotfish/session/cancel", {"sessionId": session})
     await asyncio.wait_for(world.provider.requests[-1].disconnected.wait(), PATIENCE)
     world.client.reading.set()
@@ -83,7 +85,7 @@ async def answers_twice(world: World) -> str:
 
 
 async def answers_late(world: World) -> str:
-    """Stopped, and then allowed: nothing happens."""
+    """An approval after a cancel does nothing."""
     session = await _asked(world, "late.txt")
     await world.client.request("pilotfish/session/cancel", {"sessionId": session})
     _answer_again(world, {"optionId": "allow_once"})
@@ -99,7 +101,7 @@ def _answer_again(world: World, result: Any) -> None:
 
 
 async def answers_nonsense(world: World) -> str:
-    """Nonsense is no consent: the question stays, and an answer that fits ends it."""
+    """An invalid response is not an approval: the request stays pending until a valid response."""
     junk: list[Any] = [5, None, [], "allow_once", {}, {"optionId": 7}, {"optionId": "allow_everything"}]
     junk += [{"optionId": "allow_once", "args": {"path": 5}}, {"optionId": "allow_once", "args": "rm"}]
     world.dice.shuffle(junk)
@@ -117,7 +119,7 @@ async def answers_nonsense(world: World) -> str:
     turn = world.begin(session, call("write_file", path="nonsense.txt", content="x\n"), say("done"))
     while not turn.done():
         await asyncio.sleep(0.1)
-        # A client that failed to ask is not asked again by itself: it shows the question anew.
+        # The server does not repeat a failed request by itself; this command makes it send the request again.
         await world.client.request("workspace/executeCommand", {"command": "pilotfish.approve", "arguments": []})
         assert asked < 100
     assert (await turn).stop_reason == "end_turn"
@@ -142,7 +144,7 @@ async def server_is_killed(world: World) -> str:
 
 
 async def server_is_killed_in_mid_question(world: World) -> str:
-    """The question is asked again, and the turn goes on with its answer."""
+    """The approval is requested again, and the turn continues with the response."""
     session = await _asked(world, "asked.txt")
     world.client.process.kill()
     await world.gone()
@@ -179,7 +181,7 @@ STATES = ("newborn", "loading", "idle", "streaming", "running a command", "askin
 
 
 def terminated(state: str) -> Fault:
-    """SIGTERM: the server ends by itself, with its commands."""
+    """After SIGTERM the server exits and ends its commands."""
 
     async def fault(world: World) -> str:
         session = await world.session()
@@ -208,7 +210,7 @@ def terminated(state: str) -> Fault:
 
 
 async def two_servers(world: World) -> str:
-    """One store, two servers: the session that one works in is busy for the other, and nothing is lost of either."""
+    """Two servers share a store: a session in use by one is busy for the other, and nothing is lost."""
     session = await world.session()
     other = await world.another()
     try:

@@ -1,4 +1,4 @@
-"""What the disk, the clock and the memory can do wrong, and files that do not stand still."""
+"""Faults of the disk, the clock and the memory, and files that change during a turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.provider import Call, Reply, call, calls, say
 
 @contextlib.contextmanager
 def limited(world: World, kind: int, most: int) -> Generator[None]:
-    """The running server may have no more than this of something; the limit goes with the block."""
+    """Limit a resource of the running server inside the block."""
     pid, (soft, hard) = world.pid, resource.prlimit(world.pid, kind)
     resource.prlimit(pid, kind, (min(most, hard) if hard != resource.RLIM_INFINITY else most, hard))
     try:
@@ -30,7 +30,7 @@ def limited(world: World, kind: int, most: int) -> Generator[None]:
 
 
 async def memory_is_short(world: World) -> str:
-    """Less memory than an answer needs: the turn fails or the server dies; what was told is there."""
+    """Less memory than an answer needs: the turn fails or the server dies; everything that was sent is stored."""
     session = await world.session()
     await world.turn(session, say("before"))
     size = int(Path(f"/proc/{world.pid}/statm").read_text().split()[0]) * 4096
@@ -40,12 +40,12 @@ async def memory_is_short(world: World) -> str:
         if not turn.done():
             world.client.process.kill()
             await world.gone()
-    await world.restart()  # an open session keeps its history in memory, and this one is large
+    await world.restart()  # an open session keeps its history in memory, and this history is large
     return session
 
 
 async def disk_is_full(world: World) -> str:
-    """No file can grow: it is said, work goes on in memory, and is saved when there is room again."""
+    """No file can grow: that is reported, work continues in memory, and is saved when there is space again."""
     session = await world.session()
     await world.turn(session, say("before"))
     largest = max(path.stat().st_size for path in (world.home / "store").glob("sessions.db*"))
@@ -66,20 +66,20 @@ async def problems(world: World) -> list[str]:
 
 
 async def store_is_deleted(world: World) -> str:
-    """The folder with the database is deleted: the user is told, and the open session is saved into a new one."""
+    """The folder with the database is deleted: that is reported, and the open session is saved to a new database."""
     session = await world.session()
     await world.turn(session, say("before"))
     shutil.rmtree(world.home / "store")
     assert (await world.turn(session, say("after"))).stop_reason == "end_turn"
     assert "deleted or replaced" in str(await problems(world))
-    notices = [told.update for told in world.client.updates if told.update.kind == "notice"]
+    notices = [sent.update for sent in world.client.updates if sent.update.kind == "notice"]
     assert "deleted or replaced" in str(notices)
     assert await world.client.stop(PATIENCE) == 0
     return session
 
 
 async def disk_has_no_room(world: World) -> str:
-    """The same with a real file system that is full, where one can be mounted; else as above."""
+    """The same with a real full file system, if one can be mounted; otherwise as above."""
     async with mounted(world, "-o", "size=4m") as store:
         if store is None:
             return await disk_is_full(world)
@@ -105,11 +105,11 @@ async def disk_has_no_room(world: World) -> str:
 
 
 async def disk_is_read_only(world: World) -> str:
-    """Old sessions are read and go on in memory; when it can be written again nothing that was saved is lost."""
+    """Old sessions can be read and continued in memory; no saved record is lost when it is writable again."""
     session = await world.session()
     await world.turn(session, say("kept"))
     await world.leave()
-    kept = dict(world.told)
+    delivered = dict(world.delivered)
     store = world.home / "store"
     async with mounted(world, "--bind", source=store) as place:
         if place is not None:
@@ -118,14 +118,14 @@ async def disk_is_read_only(world: World) -> str:
         await world.still_there(session)
         assert (await world.turn(session, say("not kept"))).stop_reason == "end_turn"
         await world.leave()
-    world.told = kept
+    world.delivered = delivered
     await world.start()
     return session
 
 
 @contextlib.asynccontextmanager
 async def mounted(world: World, *words: str, source: Path | None = None) -> AsyncGenerator[Path | None]:
-    """A file system of our own, or None where nobody may mount one."""
+    """A new file system, or None if mounting is not permitted."""
     place = world.place / "mounted"
     place.mkdir(exist_ok=True)
     kind = [] if source is not None else ["-t", "tmpfs"]
@@ -138,7 +138,7 @@ async def mounted(world: World, *words: str, source: Path | None = None) -> Asyn
 
 
 async def disk_is_slow(world: World) -> str:
-    """Every write waits for a second while another program holds the database."""
+    """Another program locks the database, so that every write waits for a second."""
     session = await world.session()
     turn = world.begin(session, *[call("list_dir", path=".") for _ in range(3)], say("done"))
     other = sqlite3.connect(world.home / "store" / "sessions.db", isolation_level=None, timeout=PATIENCE)
@@ -163,7 +163,7 @@ time.time_ns = lambda: int(jumping() * 1e9)
 
 
 async def clock_jumps(world: World) -> str:
-    """By an hour and by a year, back and forth, at every look."""
+    """The clock jumps by an hour and by a year, forward and back, on every read."""
     clock = world.place / "clock"
     clock.mkdir(exist_ok=True)
     (clock / "sitecustomize.py").write_text(JUMPING.format(seed=world.dice.randrange(1 << 30)))
@@ -183,7 +183,7 @@ async def clock_jumps(world: World) -> str:
     return session
 
 
-# ---- a file that does not stand still -------------------------------------------------------------------------------
+# ---- a file that changes during a turn -------------------------------------------------------------------------------
 
 
 def changed(path: Path, _: Path) -> None:
@@ -223,7 +223,7 @@ MOVES = (changed, rewritten, deleted, a_directory, a_link_outside, a_link_for_it
 
 
 def moved(move: Callable[[Path, Path], None]) -> Fault:
-    """Between read and edit the file is something else: nothing outside is touched, no word of the user's is lost."""
+    """The file is replaced between read and edit: nothing outside is changed, and no text of the user is lost."""
 
     async def fault(world: World) -> str:
         folder = world.folder / f"moving{world.dice.randrange(1 << 30)}"
@@ -240,7 +240,7 @@ def moved(move: Callable[[Path, Path], None]) -> Fault:
             return call("update_file", path=name, edits=[{"old_string": "two", "new_string": "2"}])
 
         session = await world.session(mode="edit")
-        world.client.answers["pilotfish/approval/request"] = option("reject")  # what policy asks about is refused
+        world.client.answers["pilotfish/approval/request"] = option("reject")  # every approval is rejected
         answer = await world.turn(session, call("read_file", path=name), strike, say("done"))
         world.client.answers["pilotfish/approval/request"] = option("allow_once")
         assert answer.stop_reason == "end_turn"

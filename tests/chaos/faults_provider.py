@@ -1,4 +1,4 @@
-"""What a provider can do wrong."""
+"""Faults of a provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BIG = int(os.environ.get("PILOTFISH_MEGABYTES", "100" if os.environ.get("PILOTFI
 
 
 def event(text: str) -> Raw:
-    """An event of the stream, as it is."""
+    """A raw event of the stream."""
     return Raw(f"data: {text}\n\n")
 
 
@@ -63,7 +63,7 @@ ODD: dict[str, Reply] = {
 
 
 def odd(name: str) -> Fault:
-    """The provider answers once in this way; the turn is tried again, or ends with what to do."""
+    """The provider responds once like this; the request is retried, or the turn ends with a remedy."""
 
     async def fault(world: World) -> str:
         session = await world.session()
@@ -84,7 +84,7 @@ async def stalls(world: World) -> str:
 
 
 async def redirects(world: World) -> str:
-    """The key goes nowhere but where the user said."""
+    """The key is sent only to the configured address."""
     session = await world.session()
     async with serve(otherwise=say("Give me your key")) as thief:
         answer = await world.turn(
@@ -106,7 +106,7 @@ async def speaks_no_tls(world: World) -> str:
 
 
 async def has_a_certificate_of_its_own(world: World) -> str:
-    """Encrypted, by somebody nobody vouches for: not a byte is said."""
+    """The certificate is not trusted, so nothing is sent."""
     heard: list[bytes] = []
     key, certificate = world.place / "key.pem", world.place / "certificate.pem"
     words = [
@@ -135,7 +135,7 @@ async def has_a_certificate_of_its_own(world: World) -> str:
 
 
 async def _at(world: World, server: asyncio.Server) -> str:
-    """A turn with this server for a provider; afterwards it is where it was."""
+    """A turn with this server as the provider; afterwards the original provider is restored."""
     session = await world.session()
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     for address, ends in ((url, "failed"), (world.provider.openai_url, "end_turn")):
@@ -145,7 +145,7 @@ async def _at(world: World, server: asyncio.Server) -> str:
 
 
 async def says_a_hundred_megabytes(world: World) -> str:
-    """It is all there, and can be gone on from. An open session keeps its history in memory, a deleted one does not."""
+    """The whole answer is stored, and the session can be continued. Deleting the session frees its memory."""
     session = await world.session()
     turn = world.begin(session, say("x" * 65_535 + "\n", times=BIG * 16))
     assert (await asyncio.wait_for(turn, PATIENCE * max(1, BIG / 20))).stop_reason == "end_turn"

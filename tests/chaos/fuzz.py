@@ -1,11 +1,11 @@
 """Coverage-guided fuzzing of every target, with a table at the end.
 
-    python -m tests.chaos.fuzz --executions 10000000 --seed 7        # all targets, each its share
+    python -m tests.chaos.fuzz --executions 10000000 --seed 7        # all targets, each with its share
     python -m tests.chaos.fuzz --target shell --executions 100000
-    python -m tests.chaos.fuzz --target shell --input file           # one input again
+    python -m tests.chaos.fuzz --target shell --input file           # repeat one input
 
-Needs atheris: `pip install -e '.[dev,fuzz]'`. An input that breaks its law is kept as `fuzz-<target>-…` in the
-working directory; its smallest form belongs into `FOUND` of `test_inputs.py`.
+Needs atheris: `pip install -e '.[dev,fuzz]'`. An input that violates its property is stored as `fuzz-<target>-…` in the
+working directory; add its smallest form to `FOUND` of `test_inputs.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-LONGEST_RUN = 20  # seconds for one input, else it counts as endless
+LONGEST_RUN = 20  # seconds for one input; a longer run counts as a hang
 MEMORY = 2048  # megabytes
 
 
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def fuzz_all(executions: int, seed: int) -> int:
-    """Every target in a process of its own, one after another; how many broke their law."""
+    """Run every target in its own process, one after another. Returns how many failed."""
     from tests.chaos.targets import TARGETS
 
     print(f"seed {seed}", flush=True)
@@ -66,7 +66,7 @@ def fuzz_all(executions: int, seed: int) -> int:
 
 
 def fuzz(name: str, executions: int, seed: int) -> None:
-    """One target, here; ends the process."""
+    """Run one target in this process, and exit."""
     import atheris
 
     tools: Any = atheris

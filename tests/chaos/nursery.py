@@ -1,7 +1,7 @@
-"""Real servers that are born at once: a process that is warm already forks one for each connection.
+"""Starts real servers quickly: a process that has imported everything forks one for each connection.
 
-A server's start and first turn cost two seconds of processor, nearly all of it imports; a thousand crashes are
-affordable without them. From the fork on it is `pilotfish serve`: its own stdin and stdout, environment, store and
+The start and first turn of a server cost two seconds of CPU time, nearly all of it for imports. Without them a test can
+afford a thousand crashes. After the fork it is `pilotfish serve` with its own stdin and stdout, environment, store and
 process id.
 
     async with nursery() as births:
@@ -34,7 +34,7 @@ LINE = 1 << 16
 
 
 class Forked:
-    """A server that is not our child, with what `Client` needs of an `asyncio.subprocess.Process`."""
+    """A server that is not a child process, with the parts of `asyncio.subprocess.Process` that `Client` uses."""
 
     def __init__(self, pid: int, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader) -> None:
         self.pid = pid
@@ -46,7 +46,7 @@ class Forked:
         asyncio.get_running_loop().add_reader(self._watch, self._ended)
 
     def _ended(self) -> None:
-        self.returncode = 0  # a parent would know more
+        self.returncode = 0  # only the parent process knows the real code
         asyncio.get_running_loop().remove_reader(self._watch)
         os.close(self._watch)
         if not self.stdin.transport.is_closing():
@@ -67,7 +67,7 @@ class Forked:
 
 @contextlib.asynccontextmanager
 async def nursery() -> AsyncGenerator[Births]:
-    """Gives birth to servers until the end of the block; those that live then are left to their clients."""
+    """Forks servers until the end of the block. Servers that still run then belong to their clients."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.chaos.nursery", str(theirs.fileno())],
@@ -133,7 +133,7 @@ def give_birth(door: socket.socket) -> None:
 
 
 def _warm_up() -> None:
-    """Import everything, and play a turn: whatever is made once is made before the first fork. No thread is left."""
+    """Import everything and run a turn, so that all one-time work happens before the first fork. Leaves no thread."""
     for name in ("features", "frontend", "handlers", "generic_client.generic_client"):
         importlib.import_module(f"pilotfish.lsp.{name}")
 

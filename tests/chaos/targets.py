@@ -1,7 +1,7 @@
-"""What is fuzzed: seven doors, each a law over any bytes, and inputs to begin with.
+"""The fuzz targets: seven parsers, each with a property that must hold for any bytes, and initial inputs.
 
-`TARGETS` is the table. `fuzz.py` drives it by coverage, for hours; `test_inputs.py` by hypothesis, for seconds.
-A law returns when it holds, and raises whatever else.
+`TARGETS` is the table. `fuzz.py` runs it for hours, guided by coverage; `test_inputs.py` for seconds, with hypothesis.
+A property returns if it holds, and raises otherwise.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ from pilotfish.workspace.files.matching import Replacement, match
 
 @dataclass(frozen=True)
 class Target:
-    """A door, the law that holds behind it, and inputs that get through."""
+    """A parser, the property that must hold for it, and valid inputs."""
 
     law: Callable[[bytes], None]
     seeds: Sequence[bytes]
     share: float
-    """of the executions of a whole run: more where they are cheap"""
+    """share of the executions of a whole run; larger for cheap targets"""
     longest: int
-    """bytes of an input: enough for everything to happen, and no more"""
+    """maximum length of an input in bytes"""
 
 
-# ---- bytes as what a door takes -------------------------------------------------------------------------------------
+# ---- converting bytes to inputs -------------------------------------------------------------------------------------
 
 
 def soup(data: bytes, pieces: Sequence[str]) -> str:
-    """Text: low bytes are letters, high ones whole pieces, so that a mutation of one byte is one of a word."""
+    """Text: low bytes become letters, high bytes whole snippets, so that mutating one byte changes a word."""
     return "".join(chr(byte) if byte < 128 else pieces[(byte - 128) % len(pieces)] for byte in data)
 
 
 def spoiled(data: bytes, good: Sequence[Any]) -> str:
-    """JSON: a good value with some of its places changed, or from 200 on in the first byte, text as it is."""
+    """JSON: a valid value with some changes, or raw text if the first byte is at least 200."""
     if not data or data[0] >= 200:
         return data[1:].decode("utf-8", "replace")
     value: list[Any] = [copy.deepcopy(good[data[0] % len(good)])]
@@ -97,7 +97,7 @@ def kind(value: object) -> Any:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Every place in a value: what holds it, and under which key."""
+    """Every position in a value, as its container and key."""
     found: list[tuple[Any, Any]] = []
     waiting: list[Any] = [value]
     while waiting:
@@ -127,7 +127,7 @@ AFTER = b"\r\n" + b"".join(frame(message) for message in GOOD)
 
 
 def framing(data: bytes) -> None:
-    """Any bytes are messages or reported; what comes after them is read, but for what a length in them swallows."""
+    """Any bytes are messages or are reported. Later messages are read, except for what a length header covers."""
     found = fed(data + AFTER)
     good = [message for message in found if message in GOOD]
     assert good == list(GOOD[len(GOOD) - len(good) :])
@@ -136,7 +136,7 @@ def framing(data: bytes) -> None:
 
 
 def fed(data: bytes) -> list[Any]:
-    """Every frame, up to the `exit` that stands for the end of the input."""
+    """Every frame, up to the `exit` that marks the end of the input."""
     rest, found = iter([data]), list[Any]()
     reader = FrameReader(lambda: next(rest, b""))
     while not found or found[-1] != {"jsonrpc": "2.0", "method": "exit"}:
@@ -150,7 +150,7 @@ def fed(data: bytes) -> list[Any]:
 
 @cache
 def vendor_messages() -> tuple[Any, ...]:
-    """Messages as the library writes them, with every part it knows, and as older programs wrote them."""
+    """Messages as pydantic-ai writes them, with every kind of part, and as older programs wrote them."""
     sides = (("request", REQUEST_PARTS), ("response", RESPONSE_PARTS))
     dumped = [
         {"kind": kind, "parts": MESSAGES.dump_python(_message(kind, part), mode="json")["parts"]}
@@ -179,7 +179,7 @@ def _message(kind: str, part: Any) -> Any:
 
 
 def adapter(data: bytes) -> None:
-    """Any JSON is a message that survives its own JSON and the library's objects, or an error that names the place."""
+    """Any JSON is a message that survives both round trips, or an error that names the location."""
     text = spoiled(data, vendor_messages())
     try:
         value = json.loads(text)
@@ -196,7 +196,7 @@ def adapter(data: bytes) -> None:
 
 
 def sanitizer(data: bytes) -> None:
-    """Any history is repaired: no fault, no word lost, every call answered once, and repaired it stays."""
+    """Any history is repaired: no fault, no text lost, every call has one result, and repair is idempotent."""
     history = broken_history(data)
     repaired = repair(history)
     no_faults_and_stable(repaired)
@@ -209,7 +209,7 @@ def sanitizer(data: bytes) -> None:
 
 
 def textcalls(data: bytes) -> None:
-    """Calls found in any text fit their tools and lie inside it, in order."""
+    """Calls found in any text match their tools, and their positions are inside the text and in order."""
     text = soup(data, CALL_PIECES)
     before = 0
     for call in find_calls(text, TOOLS):
@@ -220,7 +220,7 @@ def textcalls(data: bytes) -> None:
 
 
 def shell(data: bytes) -> None:
-    """Any line is read wholly or refused with a reason; what is allowed only reads; what is said is one line."""
+    """Any line is parsed completely or refused with a reason. Allowed lines only read. Explanations are one line."""
     text = soup(data, SOUP)
     read = parse(text)
     assert read.commands if isinstance(read, CommandLine) else read.reason
@@ -233,7 +233,7 @@ def shell(data: bytes) -> None:
 
 
 def matcher(data: bytes) -> None:
-    """A quote is found where it stands, or it is an error for the model; the edit fits the text."""
+    """A quoted text is found at its position, or is an error for the model; the edit fits the text."""
     text, old, new, *rest = (*(unify(soup(part, WORDS)) for part in data.split(b"\xff")), "", "", "")
     everywhere = bool(rest[0])
     try:
@@ -250,7 +250,7 @@ def matcher(data: bytes) -> None:
 
 
 def _count(text: str, old: str) -> int:
-    """How often, overlapping places too."""
+    """The number of occurrences, including overlapping ones."""
     return sum(text.startswith(old, at) for at in range(len(text)))
 
 
@@ -262,7 +262,7 @@ WORDS = ("def area(width):\n", "    return 1\n", "\t", "    ", "\n", "\n\n", "â€
 
 @cache
 def sessions() -> tuple[Any, ...]:
-    """A session as it is exported, with every record there is, and one of the older format."""
+    """An exported session with every type of record, and a session of the older format."""
     row = SessionRow(id="s", title="Nets", workspace="/w", model="m", mode="ask", created_at=1.0, updated_at=2.0)
     entries = [Entry(n, n, record) for n, record in enumerate(RECORDS, 1)]
     whole = json.loads(to_json(SessionArchive(row=row, entries=entries, blobs={})))
@@ -271,7 +271,7 @@ def sessions() -> tuple[Any, ...]:
 
 
 def imports(data: bytes) -> None:
-    """Any text is a session that can be stored, read and exported again, or an error that names the place."""
+    """Any text is a session that can be stored, read and exported again, or an error that names the field."""
     text = spoiled(data, sessions())
     for read in (from_json, _legacy):
         try:
@@ -290,7 +290,7 @@ def _stored(archive: SessionArchive) -> None:
     tables = _tables()
     tables.begin()
     try:
-        with contextlib.suppress(BadRequest):  # it names what the database cannot hold
+        with contextlib.suppress(BadRequest):  # it has values that the database cannot store
             tables.bring_in(archive.row._replace(id="t"), archive.entries, archive.blobs)
             kept = tables.history("t")
             assert [record_to_json(entry.record) for entry in kept] == [

@@ -1,6 +1,6 @@
-"""Every fault of `faults.py`, and after each the same: nothing that was told is lost, and work goes on.
+"""After every fault of `faults.py`, nothing that was sent is lost, and work continues.
 
-`make test` tries each once, `make chaos` many times (`PILOTFISH_TIMES`). The seed is printed; `PILOTFISH_SEED` repeats.
+`make test` runs each once, `make chaos` many times (`PILOTFISH_TIMES`). The seed is printed; `PILOTFISH_SEED` sets it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", name="it")
 async def _it(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[World]:
-    """One world for all of them: what one leaves behind, the next ones stumble over."""
+    """One world for all faults, so that what one fault leaves behind affects the next ones."""
     async with world(tmp_path_factory.mktemp("chaos"), SEED) as it:
         yield it
 
@@ -36,5 +36,5 @@ async def test_nothing_is_lost_and_work_goes_on(it: World, name: str) -> None:
         for _ in range(TIMES):
             await it.check(await FAULTS[name](it))
     except BaseException:
-        await it.restart()  # the next fault is not to blame
+        await it.restart()  # so that the next fault does not fail too
         raise

@@ -1,9 +1,9 @@
-"""A differential fuzzer of the wall: generated commands that policy allows really run, and nothing may change.
+"""A fuzzer for the read-only sandbox: generated commands that policy allows are run, and nothing may change.
 
-Commands are made over the programs of the table with arguments that have misled readings before. The allowed ones run
-as the server would run them, in the wall that their verdict names, in a workspace full of traps. A changed file, a
-program of the workspace that left a trace outside, a connection to a listener or a secret in the output is a failure.
-`PILOTFISH_LONG=1` (make chaos) runs many more. Without the sandbox the list of plain commands is run as it is.
+Commands are generated from the programs of the table with arguments that have misled the parser before. The allowed
+ones run as the server would run them, in the sandbox that their verdict names, in a workspace full of traps. The test
+fails if a file changed, a program of the workspace left a trace outside, a listener got a connection, or the output
+contains a secret. `PILOTFISH_LONG=1` (make chaos) runs many more. Without the sandbox, the plain commands are run.
 """
 
 from __future__ import annotations

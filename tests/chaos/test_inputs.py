@@ -1,6 +1,6 @@
-"""The doors of `targets.py` with any bytes, by hypothesis and for seconds; `fuzz.py` does it by coverage and for hours.
+"""Runs the targets of `targets.py` on any bytes with hypothesis, for seconds. `fuzz.py` runs them for hours.
 
-`FOUND` are inputs that once broke a law, in their smallest form.
+`FOUND` are inputs that once violated a property, in their smallest form.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from tests.chaos.targets import JUNK, TARGETS, sessions, spoiled, vendor_message
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 
 FOUND: list[tuple[str, bytes]] = [
-    # A part that is bare text with half a surrogate pair in it could not be stored.
+    # A text part with a lone surrogate could not be stored.
     ("adapter", b'\xff{"kind": "response", "parts": ["\\udfff"]}'),
     ("adapter", b'\xff{"kind": "response", "parts": [{"part_kind": "\\ud800", "\\ud800": 1}]}'),
-    # NaN is no JSON: it came back unequal to itself, and a provider would have refused it.
+    # NaN is not JSON: it was unequal to itself after a round trip, and a provider would have refused it.
     ("adapter", b'\xff{"role": "user", "parts": [{"part_kind": "retry-feedback", "content": [NaN]}]}'),
-    # Numbers that SQLite cannot hold.
+    # Numbers that SQLite cannot store.
     ("import", b"\x06\x00\xff\x7b\x06\xaa"),
-    # A time that is no number was stored as nothing, and the record could not be read again.
+    # A NaN time was stored as null, and the record could not be read again.
     ("import", b"\x02\x00\x0c\x03\x0d"),
-    # A blank that only looks like a space stood in the explanation of a command.
+    # A character that only looks like a space was in the explanation of a command.
     ("shell", b"g\xce"),
-    # A number too large for a float was infinite to the parser of the first milliseconds, and refused by the later one.
+    # A number too large for a float was infinite for the first parser, and refused by the later one.
     ("framing", b"4e822\n"),
-    # A set of dicts, which Python can write and nobody can have.
+    # A literal set of dicts, which is valid Python syntax but cannot be evaluated.
     ("textcalls", b"\xa0\n\x94\xf7{\x8f}\x96\xf7{}\n\x82"),
 ]
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_law_holds_for_any_bytes(name: str) -> None:
+def test_a_property_holds_for_any_bytes(name: str) -> None:
     target = TARGETS[name]
 
     @settings(
@@ -51,12 +51,12 @@ def test_a_law_holds_for_any_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "data"), FOUND)
-def test_what_was_found_stays_mended(name: str, data: bytes) -> None:
+def test_a_fixed_input_stays_fixed(name: str, data: bytes) -> None:
     TARGETS[name].law(data)
 
 
-def test_every_place_of_a_good_value_is_reached_by_every_kind_of_junk() -> None:
-    """Else the fuzzing of JSON would fuzz nothing."""
+def test_every_position_of_a_valid_value_gets_every_kind_of_junk() -> None:
+    """Otherwise the fuzzing of JSON would have no effect."""
     for good in (vendor_messages(), sessions()):
         made = {spoiled(bytes((0, 0, place, 3, junk)), good) for place in range(9) for junk in range(len(JUNK))}
         assert len(made) > 6 * len(JUNK)

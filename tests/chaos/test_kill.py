@@ -1,7 +1,7 @@
-"""`kill -9` of the real server at random moments of a turn, again and again, on one store.
+"""`kill -9` of the real server at random moments of a turn, repeatedly, on one store.
 
-After each: what was told is there, the session loads, nothing runs twice, the next prompt succeeds, nothing is left
-over. The seed is printed; `PILOTFISH_SEED` repeats it, `PILOTFISH_CYCLES` sets how often.
+After each kill, everything that was sent is stored, the session loads, nothing runs twice, the next prompt succeeds,
+and nothing is left over. The seed is printed. `PILOTFISH_SEED` sets it, `PILOTFISH_CYCLES` sets the number of kills.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.served import served
 CYCLES = int(os.environ.get("PILOTFISH_CYCLES", "1000" if os.environ.get("PILOTFISH_LONG") else "6"))
 SEED = int(os.environ.get("PILOTFISH_SEED", str(random.randrange(1 << 30))))
 TURNS_A_SESSION = 25
-COLD_STARTS = 20  # every so many cycles the killed server was not forked but started, and dies while it loads, too
+COLD_STARTS = 20  # every 20th killed server is started, not forked, so that some die while they load
 LONGEST = 1.5  # seconds into a turn
 
 
@@ -42,14 +42,14 @@ async def test_after_any_kill_nothing_told_is_lost_and_the_next_prompt_works(tmp
             await it.gone()
             await it.check(session)
             if cycle % 50 == 49:
-                print(f"{cycle + 1} cycles", flush=True)  # noqa: T201 -- hours may pass
+                print(f"{cycle + 1} cycles", flush=True)  # noqa: T201 -- a run can take hours
         for mark in marks:
             ran = (it.folder / mark).read_text("utf-8") if (it.folder / mark).exists() else ""
             assert ran in ("", "x\n"), f"{mark} ran {len(ran) // 2} times"
 
 
 def work(it: World, marks: list[str]) -> Reply:
-    """What a model might do next: talk, read, run a command that leaves a mark, write a file."""
+    """A random reply of the model: text, reading, a command that leaves a mark, or writing a file."""
     match it.dice.randrange(4):
         case 0:
             return Reply(

@@ -1,7 +1,7 @@
-"""Attacks on the running server, from the side of the model, the provider and the repository. The model obeys the
-attacker; what is shown is that nothing leaves, nothing runs unasked, and what the user sees is what runs.
+"""Attacks on the running server by the model, the provider and the repository.
 
-The verdicts behind it are in `test_redteam_policy.py`; links swapped in at the last moment there and in
+The model obeys the attacker. The tests show that no data leaves the machine, nothing runs without approval, and the
+user sees what runs. `test_redteam_policy.py` tests the verdicts. Links that are swapped in late are tested there and in
 `faults_disk.py`.
 """
 
@@ -37,7 +37,7 @@ async def _it(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[World]
 
 
 def refuse_everything(it: World) -> list[wire.ApprovalRequest]:
-    """The user says no; back comes what was asked."""
+    """Reject every approval; returns what the approvals were about."""
     asked: list[wire.ApprovalRequest] = []
 
     async def answer(params: dict[str, Any]) -> Any:
@@ -48,7 +48,7 @@ def refuse_everything(it: World) -> list[wire.ApprovalRequest]:
     return asked
 
 
-# ---- nothing leaves -------------------------------------------------------------------------------------------------
+# ---- no data leaves -------------------------------------------------------------------------------------------------
 
 ESCAPES = (
     "../outside/secret.txt",
@@ -64,7 +64,7 @@ ESCAPES = (
 )
 
 
-async def test_no_path_leads_out_without_a_question(it: World) -> None:
+async def test_no_path_leads_outside_without_an_approval(it: World) -> None:
     outside = str(it.place / "outside" / "secret.txt")
     paths = [path.format(outside=outside) for path in ESCAPES]
     wanted = [Call("read_file", {"path": path}) for path in paths]
@@ -82,7 +82,7 @@ async def test_no_path_leads_out_without_a_question(it: World) -> None:
 
 
 async def test_no_argument_is_taken_for_an_option(it: World) -> None:
-    """ripgrep can run programs and read files by option; a pattern, a path or a glob is none."""
+    """Options of ripgrep can run programs and read files; patterns, paths and globs are not passed as options."""
     evil = it.file("evil.sh", f"#!/bin/sh\ntouch {it.folder}/ran\n")
     evil.chmod(0o755)
     it.file("-f", "words\n")
@@ -99,7 +99,7 @@ async def test_no_argument_is_taken_for_an_option(it: World) -> None:
 
 
 async def test_the_key_is_in_no_message_no_log_no_ledger_and_no_export(it: World) -> None:
-    """Even when the provider repeats it, in an error or as an answer to put it into a file."""
+    """Not even if the provider repeats it, in an error or in an answer that asks to write it to a file."""
     session = await it.session(mode="auto")
     for reply in (
         Reply(status=401, message=f"Incorrect API key provided: {KEY}"),
@@ -120,7 +120,7 @@ async def test_the_key_is_in_no_message_no_log_no_ledger_and_no_export(it: World
     assert [str(path) for path in kept if KEY.encode() in path.read_bytes()] == []
 
 
-async def test_every_file_of_ours_is_the_users_alone(it: World) -> None:
+async def test_every_file_of_the_server_is_private_to_the_user(it: World) -> None:
     rule = {"decision": "allow", "tool": "bash", "pattern": "npm test", "scope": "user"}
     await it.client.request("pilotfish/rule/add", rule)
     session = await it.session(mode="auto")
@@ -131,7 +131,7 @@ async def test_every_file_of_ours_is_the_users_alone(it: World) -> None:
 
 
 async def test_we_listen_on_nothing(it: World) -> None:
-    """A page in the user's browser finds no door: the server talks on its pipes, and to the provider."""
+    """A page in the user's browser cannot connect: the server uses its pipes and connects to the provider."""
     session = await it.session(mode="auto")
     turn = it.begin(session, call("bash", command="sleep 3"), say("done"))
     await it.status_of_call(session, "in_progress")
@@ -141,7 +141,7 @@ async def test_we_listen_on_nothing(it: World) -> None:
 
 
 def listening(pid: int) -> list[str]:
-    """The sockets of a process that wait for somebody to connect: TCP in state LISTEN, UDP, and Unix by name."""
+    """The listening sockets of a process: TCP in state LISTEN, UDP, and named Unix sockets."""
     inodes: set[str] = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         target = str(descriptor.readlink())
@@ -196,7 +196,7 @@ async def test_a_command_is_shown_as_it_runs(it: World, trick: str) -> None:
         assert words.isprintable(), words
     assert (text in " ".join(preview.parsed)) == (trick == "emoji")
     offered = {choice.id: choice.rule for choice in question.options}
-    if trick not in ("emoji", "no-break"):  # what cannot be read is not allowed for good
+    if trick not in ("emoji", "no-break"):  # a command that cannot be parsed gets no standing rule
         assert "allow_always" not in offered
     assert text not in (offered.get("allow_always") or "") or trick == "emoji"
 

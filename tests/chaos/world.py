@@ -1,12 +1,12 @@
-"""The world a fault strikes: a real server, a scripted provider, a client that checks the laws; what must hold after.
+"""The test environment for faults: a real server, a scripted provider, and a client that checks the protocol laws.
 
     async with world(tmp_path, seed) as it:
         session = await it.session()
-        await it.turn(session, say("hello"))          # what the model does, one reply a request
-        await it.check(session)                       # the same after every fault
+        await it.turn(session, say("hello"))          # what the model does, one reply per request
+        await it.check(session)                       # what must hold after every fault
 
-`check`: the laws hold, everything that was told is there, the history is sendable (the provider is strict), the next
-prompt succeeds, no process and no temporary file is left, memory and descriptors are back where they were.
+`check` asserts that the laws hold, everything that was sent to a client is stored, the strict provider accepts the
+history, the next prompt succeeds, no process or temporary file is left, and memory and descriptors are back to normal.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pilotfish.protocol import wire
 
 KEY = "sk-chaos-0123456789abcdef0123456789abcdef"
 PATIENCE = 150.0
-"""seconds for anything that must happen, on a machine that is busy with other things"""
-MORE_MEMORY = 96_000_000  # that a server may hold after a fault: open sessions, and the allocator's reserve
-MORE_DESCRIPTORS = 4  # a connection kept for the next request, a database read along the way
+"""timeout in seconds for anything that must happen, on a busy machine"""
+MORE_MEMORY = 96_000_000  # bytes that a server may use in addition after a fault: open sessions, allocator reserve
+MORE_DESCRIPTORS = 4  # an idle connection to the provider, a database connection for reading
 
 Fault = Callable[["World"], Awaitable[str]]
-"""strikes, and gives the session it struck"""
+"""causes the failure, and returns the affected session"""
 Act = Reply | Callable[[], Reply]
-"""what the model does with a request, or what makes it when the request is here"""
+"""a reply of the model, or a function that creates it when the request arrives"""
 
 
 @dataclass
@@ -48,11 +48,11 @@ class World:
     provider: Provider
     dice: random.Random
     client: Client = field(init=False)
-    told: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict[str, tuple[int, dict[str, str]]])
-    """session → the last number and the texts that any client was told"""
+    delivered: dict[str, tuple[int, dict[str, str]]] = field(default_factory=dict[str, tuple[int, dict[str, str]]])
+    """session → the last number and the texts that were sent to any client"""
     _acts: dict[str, deque[Act]] = field(default_factory=dict[str, "deque[Act]"])
     usual: tuple[int, int] = (0, 0)
-    """bytes and descriptors of a server that has done some work"""
+    """memory and descriptors of a healthy server after some work"""
 
     @property
     def folder(self) -> Path:
@@ -83,7 +83,7 @@ class World:
     # -- a server and its client --------------------------------------------------------------------------------------
 
     async def start(self, births: Births | None = None, /, **environment: str) -> Client:
-        """A server on the store of this world, initialized."""
+        """An initialized server on the store of this world."""
         self.client = await self.another(births, **environment)
         return self.client
 
@@ -94,11 +94,11 @@ class World:
         return client
 
     async def born(self, births: Births | None = None, /, **environment: str) -> Client:
-        """A server that has been told nothing yet."""
+        """A server that is not initialized yet."""
         return await (births or self.births)(self.home, TMPDIR=str(self.temporary), OPENAI_API_KEY=KEY, **environment)
 
     async def restart(self, births: Births | None = None, /, **environment: str) -> Client:
-        """Whatever is left of the server is gone, and another is there."""
+        """Kill what is left of the server, and start another."""
         await self.leave()
         return await self.start(births, **environment)
 
@@ -107,14 +107,14 @@ class World:
         await self.client.close()
 
     async def gone(self) -> None:
-        """Returns when the server has ended."""
+        """Wait until the server has exited."""
         await asyncio.wait_for(self.client.process.wait(), PATIENCE)
 
     def note(self, client: Client) -> None:
-        """Remember what this client was told: it must be there for the next one."""
+        """Remember what this client received: the next one must find it in the store."""
         for session, seq in client.laws.seq.items():
-            before, texts = self.told.get(session, (0, {}))
-            self.told[session] = max(before, seq), {**texts, **client.laws.texts[session]}
+            before, texts = self.delivered.get(session, (0, {}))
+            self.delivered[session] = max(before, seq), {**texts, **client.laws.texts[session]}
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class World:
         return await self.client.new_session(**params)
 
     def script(self, *acts: Act) -> str:
-        """A prompt that makes the model do this."""
+        """Send a prompt to which the model replies like this."""
         name = f"#{len(self._acts)}#"
         self._acts[name] = deque(acts)
         return name
@@ -149,23 +149,23 @@ class World:
         return path
 
     async def moment(self, longest: float = 0.5) -> None:
-        """Some time passes."""
+        """Wait for a random time."""
         await asyncio.sleep(self.dice.random() ** 2 * longest)
 
     async def status_of_call(self, session: str, status: str) -> None:
-        """Returns when a call of this session has this status."""
+        """Wait until a call of this session has this status."""
         calls = self.client.laws.calls[session]
         await self.client.until(lambda: any(call.status == status for call in calls.values()), PATIENCE)
 
     async def measure(self) -> None:
-        """What a server holds that is well: all later ones are compared with it."""
+        """Measure a healthy server, as the baseline for all later ones."""
         await self.turn(await self.session(), call("bash", command="true"), say("ready"))
         self.usual = memory(self.pid), descriptors(self.pid)
 
     # -- what must hold -----------------------------------------------------------------------------------------------
 
     async def check(self, session: str) -> wire.SessionLoadResult:
-        """Everything that must hold after any fault."""
+        """Assert everything that must hold after any fault."""
         if self.client.process.returncode is not None:
             await self.restart()
         self.client.laws.check()
@@ -181,12 +181,12 @@ class World:
 
     async def still_there(self, session: str) -> wire.SessionLoadResult:
         loaded = await self.client.load(session, limit=500)
-        last, texts = self.told.get(session, (0, {}))
-        assert loaded.last_seq >= last, f"{last} was told, {loaded.last_seq} is there"
+        last, texts = self.delivered.get(session, (0, {}))
+        assert loaded.last_seq >= last, f"{last} was sent, {loaded.last_seq} is stored"
         kept = {item.id: item.text for item in loaded.items if isinstance(item, wire.MessageItem | wire.ThoughtItem)}
         if not loaded.has_more:
             lost = [item for item, text in texts.items() if text.strip() and not kept.get(item, "").startswith(text)]
-            assert lost == [], "what was told is not there"
+            assert lost == [], "text that was sent is not stored"
         open_calls = [item.id for item in loaded.items if item.kind == "tool_call" and item.call.status not in FINAL]
         assert open_calls == [] or loaded.session.busy or loaded.pending_approvals
         return loaded
@@ -195,9 +195,9 @@ class World:
         return [request.refused for request in self.provider.requests if request.refused]
 
     async def _quiet(self) -> None:
-        """No process, no temporary file, no memory and no descriptor is left over."""
+        """Assert that no process, temporary file, memory or descriptor is left over."""
         await _until(lambda: self.processes() == {}, lambda: f"left running: {self.processes()}")
-        await _until(lambda: self.leftovers() == [], lambda: f"left lying: {self.leftovers()}")
+        await _until(lambda: self.leftovers() == [], lambda: f"temporary files left: {self.leftovers()}")
         held, opened = self.usual
         await _until(
             lambda: descriptors(self.pid) <= opened + MORE_DESCRIPTORS,
@@ -209,7 +209,7 @@ class World:
         )
 
     def processes(self) -> dict[int, str]:
-        """Every process that has to do with this world, but for its server and itself."""
+        """Every process of this world except its server and the test itself."""
         found: dict[int, str] = {}
         mark = os.fsencode(self.place)
         for entry in Path("/proc").iterdir():
@@ -224,7 +224,7 @@ class World:
         return found
 
     def leftovers(self) -> list[str]:
-        """Files that nobody needs any more: half-written ones, and the scratch folders of servers that are gone."""
+        """Leftover files: partially written ones, and the scratch folders of servers that have exited."""
         scratch = [path.name for path in self.temporary.iterdir()]
         half = [
             path.name for path in self.folder.rglob("*") if path.name.startswith(".pilotfish") or "tmp" in path.suffix
@@ -251,7 +251,7 @@ def descriptors(pid: int) -> int:
 
 
 def _seen(task: asyncio.Task[Any]) -> None:
-    """A prompt may die with its server."""
+    """Ignore the error of a prompt whose server was killed."""
     if not task.cancelled():
         task.exception()
 

@@ -1,4 +1,4 @@
-"""Rules and trust are kept in the user's own file; a repository can only tighten."""
+"""Rules and trust are stored in the user's file; a repository can only ask or deny."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_a_rule_is_kept_for_its_workspace_only(book: RuleBook, folder: Path, tmp
     assert list(folder.iterdir()) == []
 
 
-def test_a_rule_for_everywhere_holds_everywhere(book: RuleBook, folder: Path) -> None:
+def test_a_user_rule_applies_everywhere(book: RuleBook, folder: Path) -> None:
     book.add(rule("git push *", "deny", "user"), None)
     assert book.rules_for(folder, NOTHING, trusted=True) == (rule("git push *", "deny", "user"),)
     assert book.rules_for(None, NOTHING, trusted=True) == (rule("git push *", "deny", "user"),)
 
 
-def test_rules_of_the_settings_hold_too_and_once(book: RuleBook, folder: Path) -> None:
+def test_rules_of_the_settings_apply_too_without_duplicates(book: RuleBook, folder: Path) -> None:
     book.add(rule("x", "deny", "user"), None)
     settings = Settings(
         rules=(
@@ -61,13 +61,13 @@ def test_rules_of_the_settings_hold_too_and_once(book: RuleBook, folder: Path) -
     assert found == (rule("x", "deny", "user"), rule("y", "ask", "user", tool="*"))
 
 
-def test_a_folder_is_known_by_every_name_that_leads_to_it(book: RuleBook, folder: Path, tmp_path: Path) -> None:
+def test_a_folder_is_recognised_by_every_path_to_it(book: RuleBook, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(folder)
     book.add(rule("npm test"), tmp_path / "link")
     assert book.rules_for(folder, NOTHING, trusted=True) == (rule("npm test"),)
 
 
-def test_adding_twice_keeps_once_and_removing_forgets(book: RuleBook, folder: Path) -> None:
+def test_a_rule_is_stored_once_and_can_be_removed(book: RuleBook, folder: Path) -> None:
     book.add(rule("a"), folder)
     book.add(rule("b"), folder)
     book.add(rule("a"), folder)
@@ -77,7 +77,7 @@ def test_adding_twice_keeps_once_and_removing_forgets(book: RuleBook, folder: Pa
     assert book.rules_for(folder, NOTHING, trusted=True) == (rule("b"),)
 
 
-def test_what_the_user_wrote_stays_as_it_was(book: RuleBook, folder: Path) -> None:
+def test_the_rest_of_the_file_is_not_changed(book: RuleBook, folder: Path) -> None:
     book.path.parent.mkdir()
     book.path.write_text(
         '# mine\nmode = "edit"   # because\n\n[[rules]]\ndecision = "deny"\ntool = "bash"\npattern = "x"\n'
@@ -94,7 +94,7 @@ def test_what_the_user_wrote_stays_as_it_was(book: RuleBook, folder: Path) -> No
     assert book.rules_for(folder, NOTHING, trusted=True) == (rule("x", "deny", "user"),)
 
 
-def test_a_rule_for_everywhere_goes_before_the_tables(book: RuleBook, folder: Path) -> None:
+def test_a_user_rule_is_written_before_the_tables(book: RuleBook, folder: Path) -> None:
     book.trust(folder, trusted=True)
     book.add(rule("x", "deny", "user"), None)
     again = RuleBook(book.path)
@@ -103,12 +103,12 @@ def test_a_rule_for_everywhere_goes_before_the_tables(book: RuleBook, folder: Pa
 
 
 @pytest.mark.parametrize("pattern", ["npm 'a b' *", 'echo "x" \\', "a\nb", "./x[y]", "π → *", "'" * 5])
-def test_any_pattern_comes_back_as_it_was(book: RuleBook, folder: Path, pattern: str) -> None:
+def test_any_pattern_survives_writing_and_reading(book: RuleBook, folder: Path, pattern: str) -> None:
     book.add(rule(pattern), folder)
     assert RuleBook(book.path).rules_for(folder, NOTHING, trusted=True) == (rule(pattern),)
 
 
-def test_the_file_is_the_users_alone_and_written_whole(book: RuleBook, folder: Path) -> None:
+def test_the_file_is_private_and_written_atomically(book: RuleBook, folder: Path) -> None:
     book.path.parent.mkdir()
     book.path.write_text("")
     book.path.chmod(0o644)
@@ -182,14 +182,16 @@ def test_a_broken_repository_file_changes_nothing(book: RuleBook, folder: Path, 
     assert len(book.problems(folder, trusted=True)) == 1
 
 
-def test_a_repository_file_that_is_no_file_does_not_block(book: RuleBook, folder: Path) -> None:
+def test_a_repository_file_that_is_not_a_regular_file_does_not_block(book: RuleBook, folder: Path) -> None:
     (folder / ".pilotfish").mkdir()
     os.mkfifo(folder / ".pilotfish/rules.toml")
     assert book.rules_for(folder, NOTHING, trusted=True) == ()
     assert book.problems(folder, trusted=True) == ("rules.toml is not a file",)
 
 
-def test_a_broken_file_of_the_user_loosens_nothing_and_is_not_overwritten(book: RuleBook, folder: Path) -> None:
+def test_while_the_user_file_is_invalid_calls_are_asked_about_and_it_is_not_overwritten(
+    book: RuleBook, folder: Path
+) -> None:
     book.add(rule("npm test"), folder)
     book.trust(folder, trusted=True)
     broken = book.path.read_text() + "\n[[[\n"
@@ -201,7 +203,7 @@ def test_a_broken_file_of_the_user_loosens_nothing_and_is_not_overwritten(book: 
     assert book.path.read_text() == broken
 
 
-def test_a_single_bad_rule_is_left_out_and_told(book: RuleBook, folder: Path) -> None:
+def test_an_invalid_rule_is_ignored_and_reported(book: RuleBook, folder: Path) -> None:
     book.path.parent.mkdir()
     book.path.write_text(
         'rules = [{ decision = "allow" }, { decision = "perhaps", tool = "bash" },\n'
@@ -210,23 +212,23 @@ def test_a_single_bad_rule_is_left_out_and_told(book: RuleBook, folder: Path) ->
     )
     assert book.rules_for(folder, NOTHING, trusted=True) == (Rule(decision="deny", tool="bash", scope="user"),)
     assert book.problems(folder, trusted=True) == (
-        "config.toml: rule 1 is left out: it would allow everything; use auto mode instead",
-        "config.toml: rule 2 is left out: its decision is not allow, ask or deny",
-        "config.toml: rule 4 is left out: it is not a table",
-        "config.toml: rule 5 is left out: its tool and pattern are not texts",
-        "config.toml: rule 6 is left out: it has an unknown field when",
+        "config.toml: rule 1 is ignored: it would allow everything; use auto mode instead",
+        "config.toml: rule 2 is ignored: its decision is not allow, ask or deny",
+        "config.toml: rule 4 is ignored: it is not a table",
+        "config.toml: rule 5 is ignored: its tool and pattern must be strings",
+        "config.toml: rule 6 is ignored: it has an unknown field when",
     )
 
 
-async def test_the_user_hears_once_of_a_rule_that_does_not_hold(tmp_path: Path) -> None:
+async def test_an_ignored_rule_is_reported_once(tmp_path: Path) -> None:
     rules = 'rules = [{ decision = "never", tool = "bash" }]\n'
     async with rig(tmp_path, say("one"), say("two"), files={".pilotfish/rules.toml": rules}) as turn:
         await turn.prompt("hi")
         await turn.prompt("go on")
-        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
+        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is ignored: its decision is not allow, ask or deny."]
 
 
-async def test_who_trusts_a_folder_hears_in_that_turn_of_its_rules_that_do_not_hold(tmp_path: Path) -> None:
+async def test_ignored_rules_of_a_folder_are_reported_in_the_turn_that_trusts_it(tmp_path: Path) -> None:
     files = {
         "AGENTS.md": "Be brief.\n",
         ".pilotfish/rules.toml": 'rules = [{ decision = "never", tool = "bash" }]\n',
@@ -239,10 +241,10 @@ async def test_who_trusts_a_folder_hears_in_that_turn_of_its_rules_that_do_not_h
         turn.live.ask_for_trust = trust
         turn.live.book = RuleBook(tmp_path / "config.toml")
         await turn.prompt("hi")
-        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is left out: its decision is not allow, ask or deny."]
+        assert turn.notices() == [".pilotfish/rules.toml: rule 1 is ignored: its decision is not allow, ask or deny."]
 
 
-def test_rules_that_cannot_be_kept_are_refused(book: RuleBook, folder: Path) -> None:
+def test_rules_that_cannot_be_stored_are_refused(book: RuleBook, folder: Path) -> None:
     for bad in (rule("*", tool="*"), rule("a\u200b"), rule("x", scope="session"), rule("x", scope="repository")):
         with pytest.raises(StorageError):
             book.add(bad, folder)
@@ -251,13 +253,13 @@ def test_rules_that_cannot_be_kept_are_refused(book: RuleBook, folder: Path) -> 
     assert book.rules_for(folder, NOTHING, trusted=True) == ()
 
 
-def test_a_folder_that_cannot_be_written_is_told(book: RuleBook, folder: Path) -> None:
+def test_a_configuration_that_cannot_be_written_is_an_error(book: RuleBook, folder: Path) -> None:
     book.path.parent.write_text("a file is in the way")
     with pytest.raises(StorageError):
         book.add(rule("x"), folder)
 
 
-def test_trust_that_cannot_be_written_holds_in_this_process(book: RuleBook, folder: Path) -> None:
+def test_trust_that_cannot_be_written_applies_in_this_process(book: RuleBook, folder: Path) -> None:
     book.path.parent.mkdir()
     book.path.write_text("broken = = ")
     with pytest.raises(StorageError):

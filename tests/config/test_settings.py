@@ -7,7 +7,7 @@ import pytest
 from pilotfish.config.settings import SettingProblem, Settings, load, read_config
 
 
-def test_without_any_layer_the_built_in_values_hold() -> None:
+def test_without_any_layer_the_built_in_values_apply() -> None:
     loaded = load()
     assert (loaded.settings, loaded.sources, loaded.problems) == (Settings(), {}, ())
     assert loaded.settings.max_iterations == 15
@@ -24,7 +24,7 @@ def test_the_editor_beats_the_environment_beats_the_file() -> None:
     assert loaded.sources == {"model": "editor", "mode": "environment", "maxIterations": "config file"}
 
 
-def test_a_setting_is_one_however_each_layer_spells_it() -> None:
+def test_camel_case_and_snake_case_name_the_same_setting() -> None:
     loaded = load(config={"max_iterations": 3, "tool_retries": 1}, editor={"maxIterations": 5})
     assert (loaded.settings.max_iterations, loaded.settings.tool_retries, loaded.problems) == (5, 1, ())
     assert loaded.sources == {"maxIterations": "editor", "toolRetries": "config file"}
@@ -44,7 +44,7 @@ def test_null_means_not_set_here() -> None:
         ("budget", {"tokens": -1}, "budget.tokens: Input should be greater than 0"),
     ],
 )
-def test_a_value_that_does_not_fit_is_left_out_and_named(field: str, value: object, message: str) -> None:
+def test_an_invalid_value_is_ignored_and_reported(field: str, value: object, message: str) -> None:
     loaded = load(editor={field: value, "model": "kept"})
     assert loaded.problems == (SettingProblem("editor", field, message),)
     assert loaded.settings == Settings(model="kept")

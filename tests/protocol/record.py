@@ -39,7 +39,7 @@ PLAN = [
 
 
 async def record() -> dict[str, dict[str, Any]]:
-    """The examples: by method, and by kind of update."""
+    """The examples, by method and by kind of update."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place).resolve() / "project"
         folder.mkdir()
@@ -137,7 +137,7 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
 
 
 async def _questions(rig: Rig, say_it: Any) -> None:
-    """A question that is answered by list, a queue behind it, a cancel with a receipt."""
+    """An approval that is answered through the list, a queued prompt, and a cancel with a receipt."""
     client = rig.client
     client.answers["pilotfish/approval/request"] = never
     before = len(client.of("pilotfish/approval/request"))
@@ -163,7 +163,7 @@ async def _questions(rig: Rig, say_it: Any) -> None:
 
 
 async def _overflow(rig: Rig, session: str, say_it: Any) -> None:
-    """A context that is full is compacted; a limit that passes is told, and need not be waited for."""
+    """Compaction of a full context, and a rate limit whose wait is skipped."""
     for number in range(4):
         await rig.client.prompt(session, rig.script(f"fill{number}", say("More and more words. " * 30)))
     await rig.client.prompt(
@@ -181,7 +181,7 @@ def _notices(client: Client) -> list[Any]:
 
 
 def _of_server(client: Client) -> dict[str, Any]:
-    """What the server asked and told, with the client's answers."""
+    """The server's requests and notifications, with the client's responses."""
     found: dict[str, Any] = {}
     for message in client.heard:
         method = message.get("method", "")
@@ -193,7 +193,7 @@ def _of_server(client: Client) -> dict[str, Any]:
 
 
 def _updates(client: Client) -> dict[str, Any]:
-    """One of each kind; of calls the one that says most."""
+    """One update of each kind; of calls the longest one."""
     found: dict[str, Any] = {}
     for params in client.of("pilotfish/session/update"):
         kind, before = params["update"]["kind"], found.get(params["update"]["kind"])
@@ -203,7 +203,7 @@ def _updates(client: Client) -> dict[str, Any]:
 
 
 def _tidy(value: Any, folder: Path) -> Any:
-    """Ids, times, places and figures named anew, in the order they appear."""
+    """Replace ids, times, paths and numbers with stable ones, in order of appearance."""
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:
@@ -234,7 +234,7 @@ def _tidy(value: Any, folder: Path) -> Any:
 
 
 def check(recorded: Mapping[str, Mapping[str, Any]]) -> None:
-    """What was recorded fits the wire."""
+    """Validate what was recorded against the wire types."""
     for method, example in recorded["methods"].items():
         row = wire.METHODS[method]
         row.params.model_validate(example["params"])

@@ -1,4 +1,4 @@
-"""The settings of the VS Code extension are the server's: every one a person may choose, with the same default."""
+"""The VS Code extension offers every setting of the server that a user may choose, with the same default."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def known() -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name != "budget"} | of_budget
 
 
-def test_every_setting_a_person_may_choose_is_offered() -> None:
+def test_every_setting_a_user_may_choose_is_offered() -> None:
     assert offered().keys() - OF_THE_EXTENSION == known().keys() - NOT_FOR_PEOPLE
 
 
@@ -40,5 +40,5 @@ def test_defaults_are_the_same() -> None:
 
 
 def _same(offers: Any, has: Any) -> bool:
-    """Empty is not sent: then the server's own holds."""
+    """An empty value is not sent, so the server's default applies."""
     return offers in ("", None) or offers == has or json.dumps(offers) == json.dumps(has)

@@ -31,8 +31,8 @@ def test_a_new_method_makes_the_generated_files_stale(monkeypatch: pytest.Monkey
         assert target.read_text("utf-8") != generate()
 
 
-def test_words_that_are_written_once_more_have_the_same_name():
-    for forget in cast("Any", typing)._cleanups:  # equal ones are identical as long as `typing` remembers them
+def test_equal_literals_have_one_name():
+    for forget in cast("Any", typing)._cleanups:  # equal literals are identical while `typing` caches them
         forget()
     again = Literal["ask", "plan", "edit", "auto"]
     names = shapes.alias_names(shapes.shapes())

@@ -1,4 +1,4 @@
-"""Records and items as the wire has them: every kind, whole values."""
+"""Every kind of record and item is converted to its wire type."""
 
 from __future__ import annotations
 
@@ -177,25 +177,25 @@ def dump(payload: wire.Wire) -> dict[str, Any]:
     return payload.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def test_every_record_that_is_told_has_its_form():
+def test_every_record_is_converted_to_its_update():
     for record, expected in TOLD:
         update = present.update(record, SESSION)
         assert (None if update is None else dump(update)) == expected
 
 
-def test_every_record_is_told_or_takes_no_number():
+def test_every_record_has_an_update_or_no_number():
     told = {record.type for record, _ in TOLD}
     every = {cls.__dataclass_fields__["type"].default for cls in get_args(records.Record)}
     assert every - told == set(records.SILENT_TYPES)
 
 
-def test_every_item_has_its_form():
+def test_every_item_is_converted():
     for item, expected in ITEMS:
         assert dump(present.item(item)) == {"id": "i", "turnId": "t", "seq": 1, **expected}
     assert {type(item) for item, _ in ITEMS} == set(get_args(items.Item))
 
 
-def test_a_block_of_another_shape_is_shown_as_its_text():
+def test_a_block_of_an_unknown_shape_becomes_its_text():
     prompt = [{"type": "text", "text": "a"}, {"type": "audio", "text": "b"}, {"type": "resource"}]
     assert [dump(block) for block in present.blocks(prompt)] == [
         {"type": "text", "text": "a"},
@@ -204,6 +204,6 @@ def test_a_block_of_another_shape_is_shown_as_its_text():
     ]
 
 
-def test_a_call_without_a_title_is_called_by_its_name():
+def test_a_call_without_a_title_has_its_name_as_title():
     bare = dataclasses.replace(CALL, title="")
     assert present.call(bare).title == "update_file"

@@ -1,4 +1,4 @@
-"""The examples of PROTOCOL.md are traffic of the real server, and fit the wire as it is now."""
+"""The examples of PROTOCOL.md are traffic of the real server and fit the current wire types."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from tests.protocol.record import TARGET, check
 
 from pilotfish.protocol import wire
 
-NOT_ASKED_YET = {"pilotfish/editor/codeActions"}
-"""what a client may answer and no tool asks"""
+NEVER_SENT = {"pilotfish/editor/codeActions"}
+"""requests that no tool sends"""
 
 RECORDED = json.loads(TARGET.read_text("utf-8"))
 
 
 def test_every_method_and_every_kind_of_update_was_recorded():
-    assert set(RECORDED["methods"]) == set(wire.METHODS) - NOT_ASKED_YET
+    assert set(RECORDED["methods"]) == set(wire.METHODS) - NEVER_SENT
     kinds = {model.model_fields["kind"].default for model in get_args(get_args(wire.Update)[0])}
     assert set(RECORDED["updates"]) == kinds
 
 
-def test_what_was_recorded_fits_the_wire():
+def test_recorded_messages_fit_the_wire_types():
     check(RECORDED)
 
 
-def test_nothing_of_the_machine_it_was_recorded_on_is_left():
+def test_recorded_messages_contain_nothing_of_the_machine():
     text = TARGET.read_text("utf-8")
     for trace in ("/tmp/", "/root", "127.0.0.1", "sk-scripted"):
         assert trace not in text

@@ -1,4 +1,4 @@
-"""The words of the wire: what the contract says, in camelCase, frozen, with nothing unknown in it."""
+"""The wire types: the fields of the contract, in camelCase, frozen, without unknown fields."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def every_payload() -> list[type[wire.Wire]]:
 
 
 @pytest.mark.parametrize("sender", ["client", "server"])
-def test_the_contracts_methods_are_all_there(sender: str):
+def test_all_methods_of_the_contract_exist(sender: str):
     ours = {row.name for row in wire.METHODS.values() if row.sender == sender}
     assert set(CONTRACT[sender]) <= ours
     assert ours - set(CONTRACT[sender]) == (
@@ -147,7 +147,7 @@ def test_the_contracts_methods_are_all_there(sender: str):
     )
 
 
-def test_notifications_are_those_the_contract_calls_so():
+def test_notifications_are_those_of_the_contract():
     told = {row.name for row in wire.METHODS.values() if row.result is None}
     assert told == {"session/update", "approval/resolved", "trust/changed"}
 
@@ -170,7 +170,7 @@ def test_everything_is_camel_case_and_frozen():
         assert model.model_config.get("frozen") is True, model
 
 
-def test_what_is_unknown_is_refused_in_our_own_shapes_and_kept_in_those_of_lsp():
+def test_unknown_fields_are_refused_in_our_types_and_kept_in_lsp_types():
     with pytest.raises(ValidationError):
         wire.SessionParams.model_validate({"sessionId": "s", "sesionId": "s"})
     kept = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}, "message": "m"}
@@ -183,7 +183,7 @@ def test_null_and_absence_are_the_same_and_null_is_never_sent():
     assert wire.SessionNewParams().model_dump(by_alias=True, exclude_none=True) == {}
 
 
-def test_the_words_are_the_cores_words():
+def test_the_literals_are_those_of_the_conversation_package():
     assert get_args(wire.StopReason) == get_args(records.StopReason)
     assert get_args(wire.AgentState) == get_args(records.AgentState)
     assert set(get_args(wire.Category)) == {category.value for category in messages.Category}
@@ -193,7 +193,7 @@ def test_the_words_are_the_cores_words():
     assert get_args(wire.FailureKind) == get_args(FailureKind)
 
 
-def test_importing_the_wire_brings_pydantic_and_nothing_else():
+def test_importing_the_wire_imports_pydantic_and_nothing_else():
     code = (
         "import sys, pilotfish.protocol.wire; "
         "print([name for name in sys.modules if name.split('.')[0] in "
@@ -204,7 +204,7 @@ def test_importing_the_wire_brings_pydantic_and_nothing_else():
 
 
 def sample(model: type[BaseModel]) -> Any:
-    """A payload with every optional field left out, where that can be built from the schema alone."""
+    """A payload without optional fields, if it can be built from the schema alone."""
     return model.model_json_schema()
 
 

@@ -49,11 +49,11 @@ from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.ledger import Ledger
 
 SESSIONS = ("a", "b", "c")
-LONGEST_START = 30.0  # seconds until a victim must have written something
+LONGEST_START = 30.0  # seconds within which a child must have written something
 
 
 def turn(chance: random.Random, turn_id: str) -> Iterator[Record | bytes]:
-    """A turn as an engine writes it; bytes are put as a blob before the records that follow."""
+    """The records of a turn, as the engine writes them. Bytes are stored as a blob before the records after them."""
     now = chance.random() * 1e9
 
     def message(message_id: str, role: MessageRole, *parts: Part, text: str = "") -> MessageRecord:

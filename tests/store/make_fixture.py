@@ -41,7 +41,7 @@ OUTPUT = "net.py:3: hole\n" * 800
 
 
 def records(picture: str, before: str) -> list[Record]:
-    """One of each type."""
+    """One record of each type."""
     return [
         start("Mend the net"),
         MessageRecord(

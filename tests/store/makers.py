@@ -52,7 +52,7 @@ def session(id_: str = "s", **fields: Any) -> SessionRow:
 
 
 class Pen:
-    """Numbers records as a live session does."""
+    """Numbers records like a running session."""
 
     def __init__(self, n: int = 0, seq: int = 0) -> None:
         self.n = n
@@ -123,7 +123,7 @@ def end(*, turn_id: str = TURN, usage: Usage | None = None, at: float = 1004.0) 
 
 @asynccontextmanager
 async def opened(directory: Path | None = None) -> AsyncGenerator[tuple[Ledger, Catalog]]:
-    """A ledger and its catalog, closed in the end; in a directory of its own when none is given."""
+    """A ledger and its catalog, closed at the end. Uses a new directory if none is given."""
     if directory is None:
         with tempfile.TemporaryDirectory() as name:
             async with opened(Path(name)) as both:
@@ -137,5 +137,5 @@ async def opened(directory: Path | None = None) -> AsyncGenerator[tuple[Ledger, 
 
 
 async def sql(ledger: Ledger, statement: str) -> list[Any]:
-    """Run a statement of the test's own in a transaction of the writer's."""
+    """Run a statement of the test in a transaction of the writer."""
     return await ledger.write(lambda tables: tables.db.execute(statement).fetchall())

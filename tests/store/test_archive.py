@@ -11,7 +11,7 @@ from pilotfish.errors import BadRequest
 from pilotfish.store.ledger import Heads
 
 
-async def test_a_session_can_be_carried_to_another_machine():
+async def test_a_session_can_be_moved_to_another_machine():
     pen = Pen()
     async with opened() as (ledger, catalog):
         await catalog.create(session(title="Nets"))
@@ -47,7 +47,7 @@ async def test_a_session_can_be_carried_to_another_machine():
         assert json.loads(await catalog.export_json("t"))["session"]["title"] == "Nets"
 
 
-async def test_an_export_says_what_it_is():
+async def test_an_export_has_a_format_and_a_version():
     async with opened() as (ledger, catalog):
         await catalog.create(session(title="Nets"))
         await ledger.append("s", Pen()(start()))
@@ -92,7 +92,7 @@ NOTICE = {"type": "notice", "turn_id": "t", "level": "info", "message": "x", "ti
     [
         ("{", "", "not JSON"),
         ("[]", "", "The text is not JSON"),
-        ('{"a": 1}', "format", "not a session that Pilotfish exported"),
+        ('{"a": 1}', "format", "not an exported Pilotfish session"),
         (_file(version=2), "version", "written by a newer Pilotfish (format 2; this one reads 1)"),
         (_file(session={"id": "s"}), "session.title", "session.title: Field required"),
         (_file(records=[{"n": 1}]), "records.0.seq", "Field required"),
@@ -109,26 +109,26 @@ NOTICE = {"type": "notice", "turn_id": "t", "level": "info", "message": "x", "ti
         (
             _file(records=[{"n": 1, "seq": 1, "record": NOTICE}, {"n": 1, "seq": 2, "record": NOTICE}]),
             "records.1",
-            "do not grow",
+            "must increase",
         ),
         (
             _file(records=[{"n": 1, "seq": 2, "record": NOTICE}, {"n": 2, "seq": 2, "record": NOTICE}]),
             "records.1",
-            "do not grow",
+            "must increase",
         ),
         (_file(records=[{"n": 2**63, "seq": 1, "record": NOTICE}]), "records.0.n", "less than or equal to"),
-        (_file(session={**SESSION, "usage": {"input_tokens": 2**63}}), "session.usage", "cannot be counted"),
+        (_file(session={**SESSION, "usage": {"input_tokens": 2**63}}), "session.usage", "negative or too large"),
         (_file(session={**SESSION, "created_at": float("nan")}), "session.created_at", "finite number"),
         (
             _file(records=[{"n": 1, "seq": 1, "record": {**NOTICE, "timestamp": float("inf")}}]),
             "records.0.record",
-            "a number in it is none",
+            "a number is NaN or infinite",
         ),
         (_file(blobs={"abc": "%"}), "blobs.abc", "not base64"),
-        (_file(blobs={"abc": "AAAA"}), "blobs.abc", "does not have this hash"),
+        (_file(blobs={"abc": "AAAA"}), "blobs.abc", "does not match this hash"),
     ],
 )
-async def test_what_is_wrong_with_a_file_is_named(text: str, field: str, words: str):
+async def test_the_error_names_the_wrong_field(text: str, field: str, words: str):
     async with opened() as (_, catalog):
         with pytest.raises(BadRequest) as caught:
             await catalog.import_json(text, "t")

@@ -22,7 +22,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(max_size=5) | st.just("$blob"), VALUES, max_size=4))
-def test_a_record_comes_back_as_it_was(message: dict[str, Any]):
+def test_a_record_survives_encoding_and_decoding(message: dict[str, Any]):
     record = MessageRecord(turn_id=TURN, message_id="m", role="user", content="", message=message, timestamp=1.5)
     body = encode(record)
     assert decode(1, "message", body.json, body.taken_out.get) == record
@@ -35,7 +35,7 @@ def test_a_short_record_is_stored_as_its_json():
     assert '"content":"words"' in body.json
 
 
-def test_a_long_string_is_taken_out_and_named_in_its_place():
+def test_a_long_string_is_replaced_by_a_reference_to_its_blob():
     text = "x" * MIN_TAKEN_OUT
     body = encode(call(output=text))
     assert body.taken_out == {hash_of(text.encode()): text.encode()}
@@ -43,18 +43,18 @@ def test_a_long_string_is_taken_out_and_named_in_its_place():
     assert len(body.json) < 1000
 
 
-def test_a_lost_payload_leaves_a_remark_in_its_place():
+def test_a_lost_blob_is_replaced_by_a_message():
     body = encode(call(output="x" * MIN_TAKEN_OUT))
     record = decode(1, "tool_call", body.json, lambda _: None)
     assert isinstance(record, ToolCallRecord)
     assert record.result == LOST
 
 
-def test_what_is_no_json_becomes_a_notice():
+def test_invalid_json_becomes_a_notice():
     record = decode(7, "message", '{"torn', lambda _: None)
     assert record.type == "notice"
 
 
-def test_a_call_names_the_blob_of_its_whole_output():
+def test_a_call_references_the_blob_of_its_whole_output():
     assert blobs_of(call(output="cut", blob="abc")) == ("abc",)
     assert blobs_of(call(output="whole")) == ()

@@ -74,7 +74,7 @@ async def test_a_foreign_cursor_is_refused(cursor: str):
         assert caught.value.field == "cursor"
 
 
-async def test_a_session_tells_its_turns_and_what_they_cost():
+async def test_a_session_row_has_the_turns_and_their_usage():
     async with opened() as (ledger, catalog):
         row = await catalog.create(session(title="Nets"))
         pen = Pen()
@@ -92,7 +92,7 @@ async def test_two_sessions_cannot_share_an_id():
             await catalog.create(session())
 
 
-async def test_an_unknown_session_is_unknown_to_everything():
+async def test_every_method_raises_for_an_unknown_session():
     async with opened() as (ledger, catalog):
         for ask in (
             catalog.get("x"),
@@ -126,7 +126,7 @@ async def test_the_first_prompt_names_the_session_at_once():
         assert (await catalog.get("s")).title == "Mend the net"
 
 
-async def test_a_made_title_can_be_improved_and_a_chosen_one_cannot():
+async def test_a_generated_title_can_be_improved_and_a_chosen_one_cannot():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         await ledger.append("s", Pen()(start()))
@@ -207,7 +207,7 @@ async def test_a_session_found_by_its_title_alone_has_no_snippet():
         ("naïve café", "cafe"),
     ],
 )
-async def test_search_knows_other_scripts(text: str, query: str):
+async def test_search_works_in_other_scripts(text: str, query: str):
     async with opened() as (ledger, catalog):
         await catalog.create(session(title="x"))
         await ledger.append("s", Pen()(said(text)))
@@ -217,7 +217,7 @@ async def test_search_knows_other_scripts(text: str, query: str):
 
 
 @pytest.mark.parametrize("query", ['"', "AND", "a OR", "NEAR(", "col:x", "*", "^", '"unclosed', "-", "()", "\0", "+x"])
-async def test_no_query_is_an_error(query: str):
+async def test_any_query_is_accepted(query: str):
     async with opened() as (_, catalog):
         await catalog.create(session(title="x"))
         await catalog.list(query=query)
@@ -255,7 +255,7 @@ def test_a_snippet_is_a_plain_value():
 # ---- forking
 
 
-async def test_a_fork_has_the_records_up_to_an_item_and_goes_its_own_way():
+async def test_a_fork_has_the_records_up_to_an_item_and_continues_independently():
     pen = Pen()
     entries = pen(start(), said("one", message_id="1"), chunk("p", item_id="2.0"), said("two", message_id="2"), end())
     async with opened() as (ledger, catalog):
@@ -383,7 +383,7 @@ async def test_the_bytes_are_gone_while_the_ledger_is_open_and_in_small_steps(
         assert [row.id for row in (await catalog.list(query="anchovy7x3")).sessions] == ["keep"]
 
 
-async def test_scrubbing_that_was_interrupted_goes_on_after_the_next_start(tmp_path: Path):
+async def test_interrupted_scrubbing_continues_after_the_next_start(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session("s"))
         await ledger.append("s", Pen()(*(said(f"swordfish {i}", message_id=f"m{i}") for i in range(50))))
@@ -396,7 +396,7 @@ async def test_scrubbing_that_was_interrupted_goes_on_after_the_next_start(tmp_p
     assert "swordfish" not in _bytes(tmp_path)
 
 
-async def test_the_room_of_a_deleted_session_is_given_back(tmp_path: Path):
+async def test_the_space_of_a_deleted_session_is_returned_to_the_disk(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         for i in range(20):
@@ -407,7 +407,7 @@ async def test_the_room_of_a_deleted_session_is_given_back(tmp_path: Path):
     assert (tmp_path / "sessions.db").stat().st_size < 3_000_000
 
 
-async def test_a_payload_that_another_session_names_stays():
+async def test_a_blob_that_another_session_references_is_kept():
     async with opened() as (ledger, catalog):
         await catalog.create(session("a"))
         await catalog.create(session("b"))
@@ -418,7 +418,7 @@ async def test_a_payload_that_another_session_names_stays():
         assert await ledger.get_blob(blob) == b"shared"
 
 
-async def test_a_payload_that_was_put_and_is_about_to_be_named_stays(tmp_path: Path):
+async def test_a_blob_that_was_put_and_not_referenced_yet_is_kept(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog), opened(tmp_path) as (other, _):
         await catalog.create(session("a"))
         await catalog.create(session("b"))
@@ -430,7 +430,7 @@ async def test_a_payload_that_was_put_and_is_about_to_be_named_stays(tmp_path: P
         assert await other.get_blob(blob) == b"shared"
 
 
-async def test_a_session_that_another_process_holds_is_not_deleted(tmp_path: Path):
+async def test_a_session_that_another_process_has_leased_is_not_deleted(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         other = Ledger.open(tmp_path, label="the other window")

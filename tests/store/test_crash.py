@@ -1,4 +1,4 @@
-"""`kill -9` at any moment of a turn, again and again on the same database."""
+"""`kill -9` at random moments of a turn, repeatedly on the same database."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_nothing_acknowledged_is_lost_and_history_stays_sendable(nursery: 
         types: dict[tuple[str, int], str] = {}
         acknowledged: dict[str, int] = {}
         for _ in range(min(ROUNDS_A_DATABASE, ROUNDS - killed)):
-            # Some die while they open the database, most in the middle of their work.
+            # Some are killed while they open the database, most while they write.
             delay = chance.choice((0.02, 0.2, 0.4)) * chance.random() + 0.001
             for line in _kill_one(nursery, directory, killed, delay, at_work=chance.random() < 0.7):
                 match line.split(" ", 3):
@@ -73,7 +73,7 @@ async def test_nothing_acknowledged_is_lost_and_history_stays_sendable(nursery: 
             killed += 1
             await _check(directory, types, acknowledged)
         acknowledged_in_all += sum(acknowledged.values())
-    assert acknowledged_in_all > ROUNDS  # else nothing was under load
+    assert acknowledged_in_all > ROUNDS  # otherwise the database was not under load
 
 
 async def _check(directory: Path, types: dict[tuple[str, int], str], acknowledged: dict[str, int]) -> None:
@@ -93,7 +93,7 @@ async def _check(directory: Path, types: dict[tuple[str, int], str], acknowledge
             assert max(stored, default=0) <= heads.n
             for n in range(1, heads.n + 1):
                 assert n in stored or types[session_id, n] in PASSING
-            # No torn record: what is there is what was meant.
+            # No torn record: every stored record equals the one that was appended.
             assert {n: entry.record.type for n, entry in stored.items()} == {n: types[session_id, n] for n in stored}
             numbers = [entry.seq for _, entry in sorted(stored.items()) if entry.seq is not None]
             assert numbers == sorted(set(numbers))

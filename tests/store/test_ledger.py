@@ -26,7 +26,7 @@ async def test_what_was_appended_is_read_back_whole_after_a_restart(tmp_path: Pa
         assert await ledger.heads("s") == Heads(n=5, seq=3, audit_hash="")
 
 
-async def test_a_new_session_stands_at_zero():
+async def test_the_heads_of_a_new_session_are_zero():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         assert await ledger.heads("s") == Heads(0, 0, "")
@@ -67,7 +67,7 @@ async def test_numbers_that_do_not_follow_are_refused_and_nothing_is_added(n: in
         await ledger.append("s", [Entry(3, 3, end())])
 
 
-async def test_a_refused_append_does_not_take_its_neighbours_with_it():
+async def test_a_refused_append_does_not_affect_other_appends_of_its_batch():
     async with opened() as (ledger, catalog):
         await catalog.create(session("a"))
         await catalog.create(session("b"))
@@ -99,7 +99,7 @@ async def test_reading_sees_what_was_appended_before_without_waiting_for_it():
         assert all(future.done() for future in waiting)
 
 
-async def test_an_append_whose_caller_gave_up_is_still_written():
+async def test_an_append_whose_caller_was_cancelled_is_still_written():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         ledger.append("s", Pen()(start())).cancel()
@@ -116,7 +116,7 @@ async def test_closing_writes_what_is_queued(tmp_path: Path):
         assert (await ledger.heads("s")).n == 200
 
 
-async def test_a_closed_ledger_says_so():
+async def test_a_closed_ledger_refuses_work():
     async with opened() as (ledger, _):
         pass
     with pytest.raises(StorageError, match="closed"):
@@ -126,7 +126,7 @@ async def test_a_closed_ledger_says_so():
 # ---- chunks
 
 
-async def test_chunks_are_no_history_and_survive_until_their_message_is_stored(tmp_path: Path):
+async def test_chunks_are_not_history_and_are_kept_until_their_message_is_stored(tmp_path: Path):
     pen = Pen()
     begun = pen(start(), state(), chunk("Mend"), chunk("ed."), chunk("{", item_id="c", channel="args"))
     async with opened(tmp_path) as (ledger, catalog):
@@ -152,7 +152,7 @@ async def test_chunks_are_no_history_and_survive_until_their_message_is_stored(t
         assert await ledger.heads("s") == Heads(9, 8, "")
 
 
-async def test_numbers_that_only_chunks_have_taken_are_taken_after_a_restart(tmp_path: Path):
+async def test_numbers_used_only_by_chunks_are_not_reused_after_a_restart(tmp_path: Path):
     pen = Pen()
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
@@ -242,7 +242,7 @@ async def test_an_unknown_blob_is_a_storage_error():
             await ledger.get_blob("0" * 40)
 
 
-async def test_long_texts_are_stored_once_however_often_they_are_told():
+async def test_a_long_text_is_stored_once_however_often_it_occurs():
     output = "a long line of output\n" * 5_000
     pen = Pen()
     entries = pen(call("c", output=output), said(output), call("d", output=output))
@@ -316,19 +316,19 @@ async def test_a_flipped_bit_in_a_text_costs_one_record_and_not_the_session():
 # ---- beside the records
 
 
-async def test_a_record_of_what_was_chosen_takes_back_nothing_that_was_chosen_since():
+async def test_an_older_session_record_does_not_overwrite_later_choices():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         chosen = await catalog.configure("s", "demo:shark", "edit")
         await catalog.configure("s", mode="plan")
         await catalog.rename("s", "Nets")
-        told = SessionRecord(turn_id="", title=chosen.title, model=chosen.model, mode=chosen.mode)
-        await ledger.append("s", Pen()(told))
+        record = SessionRecord(turn_id="", title=chosen.title, model=chosen.model, mode=chosen.mode)
+        await ledger.append("s", Pen()(record))
         row = await catalog.get("s")
         assert (row.title, row.model, row.mode) == ("Nets", "demo:shark", "plan")
 
 
-async def test_attachments_live_while_their_message_does():
+async def test_attachments_are_kept_as_long_as_their_message():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         blob = await ledger.put_blob(b"picture" * 1000)
@@ -351,7 +351,7 @@ async def test_attachments_live_while_their_message_does():
 # ---- the threads
 
 
-async def test_the_event_loop_goes_on_while_the_store_works():
+async def test_the_store_does_not_block_the_event_loop():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         blocked = asyncio.Event()
@@ -365,7 +365,7 @@ async def test_the_event_loop_goes_on_while_the_store_works():
         assert blocked.is_set()
 
 
-async def test_a_long_read_does_not_hold_up_an_append():
+async def test_a_long_read_does_not_delay_an_append():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
         loop = asyncio.get_running_loop()
@@ -420,7 +420,7 @@ async def test_a_burst_of_appends_shares_commits():
         assert len(commits) <= 2
 
 
-def test_importing_the_store_brings_no_heavy_company():
+def test_importing_the_store_imports_no_heavy_modules():
     code = (
         "import sys, pilotfish.store.ledger, pilotfish.store.catalog;"
         "print(sorted({'pydantic_ai', 'pygls', 'httpx', 'platformdirs', 'openai', 'rich'} & set(sys.modules)))"

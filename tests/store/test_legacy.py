@@ -52,7 +52,7 @@ def _file(records: list[dict[str, Any]] = RECORDS, **fields: Any) -> str:
     return json.dumps(file | fields)
 
 
-async def test_an_older_session_is_brought_in_with_all_that_was_said():
+async def test_an_older_session_is_imported_completely():
     async with opened() as (ledger, catalog):
         row = await catalog.import_legacy(_file(), "new", workspace="/project", model="demo:fish")
         assert (row.id, row.title, row.workspace, row.model, row.mode) == (
@@ -104,7 +104,7 @@ async def test_an_older_session_can_be_sent_to_a_model():
         assert "no such file" in str(messages)
 
 
-async def test_pictures_are_brought_in_and_what_is_none_is_told():
+async def test_images_are_imported_and_unreadable_ones_are_reported():
     picture = base64.b64encode(b"\x89PNG").decode()
     prompt: dict[str, Any] = {
         "type": "message",
@@ -127,7 +127,7 @@ async def test_pictures_are_brought_in_and_what_is_none_is_told():
         assert notice.message == "2 of this prompt's attachments could not be read and were not imported."
 
 
-async def test_a_title_is_kept_and_an_empty_session_is_fine():
+async def test_a_title_is_kept_and_an_empty_session_is_accepted():
     async with opened() as (ledger, catalog):
         row = await catalog.import_legacy(_file([], title="Old nets"), "new")
         assert row.title == "Old nets"
@@ -143,7 +143,7 @@ async def test_a_title_is_kept_and_an_empty_session_is_fine():
         (_file([{"type": "dance"}]), "records.0"),
     ],
 )
-async def test_what_is_wrong_with_an_older_file_is_named(text: str, field: str):
+async def test_the_error_names_the_wrong_field_of_an_older_file(text: str, field: str):
     async with opened() as (_, catalog):
         with pytest.raises(BadRequest) as caught:
             await catalog.import_legacy(text, "new")

@@ -163,11 +163,11 @@ Mended.
 """
 
 
-def test_a_transcript_reads_well():
+def test_a_transcript_is_exported_as_markdown():
     assert to_markdown(ROW, ITEMS, tz=UTC) == EXPECTED
 
 
-def test_a_long_output_is_cut_and_says_so():
+def test_a_long_output_is_shortened_with_a_remark():
     call = CanonicalToolCall(
         id="c",
         name="bash",
@@ -179,7 +179,7 @@ def test_a_long_output_is_cut_and_says_so():
     assert "x" * MAX_OUTPUT_CHARS + "\n… (1,500 more characters)\n" in text
 
 
-async def test_a_session_is_exported_with_what_a_crash_left_of_its_last_answer():
+async def test_an_export_includes_the_unfinished_answer_after_a_crash():
     from tests.store.makers import chunk
 
     async with opened() as (ledger, catalog):

@@ -1,4 +1,4 @@
-"""Databases of every version there has been open in this program."""
+"""Databases of every earlier schema version can be opened."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_old_database_ends_with_the_schema_of_a_new_one(fixture: Path, tmp_pa
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda fixture: fixture.stem)
-async def test_everything_in_an_old_database_is_there(fixture: Path, tmp_path: Path):
+async def test_an_old_database_keeps_all_its_data(fixture: Path, tmp_path: Path):
     _restore(fixture, tmp_path / "sessions.db")
     async with opened(tmp_path) as (ledger, catalog):
         history = await ledger.history("first")

@@ -1,4 +1,4 @@
-"""Any sequence of acts, against a model of what a ledger is."""
+"""Any sequence of operations on a ledger gives the same result as on a simple model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACTS = st.one_of(
 
 @dataclass
 class Model:
-    """A session as it should be."""
+    """The expected state of a session."""
 
     pen: Pen = field(default_factory=Pen)
     kept: list[Entry] = field(default_factory=list[Entry])
@@ -82,7 +82,7 @@ def _record(kind: Kind) -> Record:
 
 @settings(max_examples=300 if os.environ.get("PILOTFISH_LONG") else 20, deadline=None)
 @given(st.lists(ACTS, max_size=25))
-def test_a_ledger_is_what_its_model_says(acts: list[Act]):
+def test_a_ledger_behaves_like_its_model(acts: list[Act]):
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(_play(Path(directory), acts))
 
@@ -121,7 +121,7 @@ async def _play(directory: Path, acts: list[Act]) -> None:
         assert (await ledger.page(session_id, None, 10_000)).entries == tuple(everything)
         turns = sum(entry.record.type == "turn_start" for entry in model.kept)
         assert (await Catalog(ledger).get(session_id)).turns == turns
-    # The one long output is stored once, and only while somebody has it.
+    # The one long output is stored once, and only while a session references it.
     kept = [entry.record for model in models.values() for entry in model.kept]
     has_output = any(isinstance(record, ToolCallRecord) and record.success for record in kept)
     assert await sql(ledger, "SELECT count(*) FROM blobs") == [(int(has_output),)]

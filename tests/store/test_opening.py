@@ -37,7 +37,7 @@ async def test_everything_is_private_to_the_user(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="likewise")
-async def test_a_database_that_others_could_read_is_closed_to_them(tmp_path: Path):
+async def test_a_database_that_others_could_read_is_made_private(tmp_path: Path):
     async with opened(tmp_path):
         pass
     (tmp_path / "sessions.db").chmod(0o644)
@@ -53,7 +53,7 @@ def test_the_default_place_is_the_users_state_directory(monkeypatch: pytest.Monk
     assert directory_of(None).name == "pilotfish"
 
 
-def test_a_home_directory_is_understood(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_tilde_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert directory_of("~/sessions") == tmp_path / "sessions"
@@ -71,7 +71,7 @@ def test_a_home_directory_is_understood(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ("file:///var/fish/sessions.db", "/var/fish"),
     ],
 )
-def test_a_database_url_names_the_directory_too(
+def test_a_database_url_is_accepted_as_storage(
     url: str, directory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -82,14 +82,14 @@ def test_a_database_url_names_the_directory_too(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://me@host/fish", "knows no database server (postgresql)"),
-        ("sqlite://", "names no place"),
-        ("sqlite:///", "names no place"),
-        ("file://host/fish", "names no place"),
-        ("sqlite:////var/mine.db", "is called sessions.db, not mine.db"),
+        ("postgresql://me@host/fish", "`postgresql` databases are not supported"),
+        ("sqlite://", "has no path"),
+        ("sqlite:///", "has no path"),
+        ("file://host/fish", "has no path"),
+        ("sqlite:////var/mine.db", "must be named sessions.db, not mine.db"),
     ],
 )
-def test_a_url_that_cannot_be_says_what_can(url: str, words: str):
+def test_an_unsupported_url_is_refused_with_a_remedy(url: str, words: str):
     with pytest.raises(StorageError, match=re.escape(words)) as caught:
         directory_of(url)
     assert "storage" in caught.value.remedy or "sqlite:////" in caught.value.remedy
@@ -101,7 +101,7 @@ async def test_the_journal_is_a_write_ahead_log_and_what_is_deleted_is_overwritt
         assert await sql(ledger, "PRAGMA secure_delete") == [(1,)]
 
 
-async def test_an_index_whose_merging_was_switched_off_merges_by_itself_again(tmp_path: Path):
+async def test_automatic_merging_of_the_index_is_turned_on_again(tmp_path: Path):
     async with opened(tmp_path) as (ledger, _):
         await sql(ledger, "INSERT INTO texts (texts, rank) VALUES ('automerge', 0)")
         await sql(ledger, "INSERT INTO texts (texts, rank) VALUES ('crisismerge', 1000)")
@@ -113,7 +113,7 @@ async def test_an_index_whose_merging_was_switched_off_merges_by_itself_again(tm
 # ---- versions
 
 
-async def test_a_newer_database_is_refused_politely_and_left_alone(tmp_path: Path):
+async def test_a_newer_database_is_refused_and_not_changed(tmp_path: Path):
     async with opened(tmp_path) as (_, catalog):
         await catalog.create(session())
     path = tmp_path / "sessions.db"
@@ -129,7 +129,7 @@ async def test_a_newer_database_is_refused_politely_and_left_alone(tmp_path: Pat
             f"The session database was written by a newer Pilotfish (format {VERSION + 1}; this one reads {VERSION})."
         )
         assert caught.value.remedy == (
-            "Update Pilotfish, or set `storage` to another directory. The database is left as it is."
+            "Update Pilotfish, or set `storage` to another directory. The database was not changed."
         )
         assert ledger.unsaved is not None
         with pytest.raises(StorageError, match="newer"):
@@ -148,7 +148,7 @@ def test_migrations_run_in_one_transaction_or_not_at_all(monkeypatch: pytest.Mon
     db.close()
 
 
-def test_a_later_migration_takes_an_older_file_along(monkeypatch: pytest.MonkeyPatch):
+def test_a_migration_upgrades_an_older_database(monkeypatch: pytest.MonkeyPatch):
     db = sqlite3.connect(":memory:", isolation_level=None)
     schema.migrate(db)
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE sessions ADD COLUMN colour TEXT;"))
@@ -167,7 +167,7 @@ def test_statements_are_split_where_they_end():
     ]
 
 
-def test_two_who_open_a_new_database_at_once_both_succeed(tmp_path: Path):
+def test_a_new_database_can_be_opened_several_times(tmp_path: Path):
     files = [DatabaseFile(tmp_path) for _ in range(3)]
     databases = [file.open()[0] for file in files]
     assert [schema.version_of(db) for db in databases] == [VERSION] * 3

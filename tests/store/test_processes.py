@@ -1,4 +1,4 @@
-"""Several processes, one database: nothing lost, nobody blocked for good."""
+"""Several processes use one database: nothing is lost, and no process is blocked forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A damaged database is kept aside, and what can be read of it lives on."""
+"""A damaged database is moved aside, and its readable part is recovered."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _spoil(path: Path, page: int) -> None:
         file.write(b"\xde\xad" * (PAGE // 2))
 
 
-async def test_a_file_that_is_no_database_is_kept_aside_and_a_new_one_made(tmp_path: Path):
+async def test_a_file_that_is_not_a_database_is_moved_aside_and_replaced(tmp_path: Path):
     (tmp_path / "sessions.db").write_bytes(b"this is not a database" * 500)
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
@@ -56,7 +56,7 @@ async def test_a_file_that_is_no_database_is_kept_aside_and_a_new_one_made(tmp_p
         (aside,) = _asides(tmp_path)
         (notice,) = ledger.notices
         assert notice.message == (
-            f"The session database was damaged. Nothing in it could be read. The damaged file is kept in {aside}."
+            f"The session database was damaged. No session could be recovered. The damaged file is kept in {aside}."
         )
         assert (aside / "sessions.db").read_bytes() == b"this is not a database" * 500
     async with opened(tmp_path) as (ledger, catalog):
@@ -64,7 +64,7 @@ async def test_a_file_that_is_no_database_is_kept_aside_and_a_new_one_made(tmp_p
         assert ledger.notices == ()
 
 
-async def test_damage_met_while_reading_is_mended_and_the_rest_is_read(tmp_path: Path):
+async def test_damage_found_while_reading_is_repaired_and_the_rest_is_read(tmp_path: Path):
     written = await _populated(tmp_path)
     path = tmp_path / "sessions.db"
     with sqlite3.connect(path) as db:
@@ -93,7 +93,7 @@ async def test_damage_met_while_reading_is_mended_and_the_rest_is_read(tmp_path:
     assert b"\xde\xad" * 100 in kept
 
 
-async def test_a_truncated_database_gives_what_is_left_of_it(tmp_path: Path):
+async def test_the_rest_of_a_truncated_database_is_recovered(tmp_path: Path):
     written = await _populated(tmp_path)
     path = tmp_path / "sessions.db"
     with path.open("r+b") as file:
@@ -130,7 +130,7 @@ async def test_whatever_page_is_damaged_the_ledger_opens_and_works(tmp_path: Pat
     assert len(_asides(tmp_path)) <= 1
 
 
-async def test_a_damaged_search_index_is_made_anew(tmp_path: Path):
+async def test_a_damaged_search_index_is_rebuilt(tmp_path: Path):
     written = await _populated(tmp_path, sessions=3)
     with sqlite3.connect(tmp_path / "sessions.db") as db:
         db.execute("DELETE FROM texts_data WHERE id > 1")
@@ -163,7 +163,7 @@ async def test_unfinished_chunks_and_open_numbers_are_salvaged_too(tmp_path: Pat
         assert (await ledger.heads("s")).n == 3
 
 
-async def test_a_database_that_others_have_open_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_database_that_another_ledger_has_open_is_not_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(writer, "RETRY_SECONDS", 0.02)
     await _populated(tmp_path, sessions=2)
     other = Ledger.open(tmp_path)
@@ -172,9 +172,10 @@ async def test_a_database_that_others_have_open_is_not_set_aside(tmp_path: Path,
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session("new"))
         assert ledger.unsaved == (
-            "The session database is damaged, and another Pilotfish has it open. New sessions are kept in memory only."
+            "The session database is damaged, and another Pilotfish process has it open. "
+            "New sessions are kept in memory only."
         )
-        with pytest.raises(StorageError, match="another Pilotfish has it open"):
+        with pytest.raises(StorageError, match="another Pilotfish process has it open"):
             await ledger.append("new", Pen()(start()))
         assert _asides(tmp_path) == []
         await other.aclose()
@@ -185,7 +186,7 @@ async def test_a_database_that_others_have_open_is_not_set_aside(tmp_path: Path,
         assert (await ledger.heads("new")).n == 1
 
 
-async def test_two_that_find_the_damage_together_do_not_wait_for_each_other(
+async def test_two_ledgers_that_find_the_damage_at_once_do_not_deadlock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(writer, "RETRY_SECONDS", 0.02)
@@ -210,7 +211,7 @@ async def test_two_that_find_the_damage_together_do_not_wait_for_each_other(
 
 
 @pytest.mark.parametrize("left", [("", "-wal", "-shm"), ("-wal", "-shm"), ("-shm",), ()], ids=len)
-async def test_a_salvage_that_was_killed_while_it_moved_the_files_is_finished(tmp_path: Path, left: tuple[str, ...]):
+async def test_an_interrupted_replacement_is_finished_at_the_next_start(tmp_path: Path, left: tuple[str, ...]):
     written = await _populated(tmp_path, sessions=2)
     (tmp_path / "sessions.db").rename(tmp_path / "sessions.db.salvaged")
     for ending in left:
@@ -224,7 +225,7 @@ async def test_a_salvage_that_was_killed_while_it_moved_the_files_is_finished(tm
     assert not (tmp_path / "sessions.db.salvaged").exists()
 
 
-async def test_two_damages_in_one_second_are_kept_apart(tmp_path: Path):
+async def test_two_damaged_databases_in_one_second_get_separate_directories(tmp_path: Path):
     for text in (b"first", b"second"):
         for leftover in tmp_path.glob("sessions.db*"):
             leftover.unlink()

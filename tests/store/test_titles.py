@@ -24,7 +24,7 @@ from pilotfish.store.titles import MAX_TITLE_CHARS, shorten, title_of
         ([], ""),
     ],
 )
-def test_a_title_is_made_of_a_prompt(prompt: list[dict[str, Any]], title: str):
+def test_a_title_is_generated_from_a_prompt(prompt: list[dict[str, Any]], title: str):
     assert title_of(prompt) == title
 
 
@@ -35,7 +35,7 @@ def test_a_long_title_is_cut_at_a_word():
     )
 
 
-def test_a_long_word_is_cut_where_it_must_be():
+def test_a_long_word_is_cut_at_the_limit():
     assert shorten("x" * 200) == "x" * (MAX_TITLE_CHARS - 1) + "…"
 
 

@@ -1,4 +1,4 @@
-"""What a commit promises, and what happens when the disk refuses: turns go on, the user is told, nothing is lost."""
+"""Durability of commits. When the disk refuses writes, turns continue, the user is informed, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _retry_at_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _fill_disk(ledger: Ledger) -> None:
-    """From now on SQLite says SQLITE_FULL, as it does on a full disk."""
+    """Make SQLite fail with SQLITE_FULL from now on, as it does on a full disk."""
     await ledger._writer.read(lambda tables: tables.db.execute("PRAGMA max_page_count = 1").fetchall())
 
 
@@ -70,9 +70,7 @@ async def test_an_append_is_not_synced_and_a_sync_makes_all_before_it_durable(tm
         )
 
 
-async def test_an_error_right_after_the_beginning_leaves_no_transaction_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_an_error_right_after_begin_leaves_no_transaction_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         disk = ledger._writer._disk
@@ -125,10 +123,10 @@ async def test_a_database_deleted_under_us_is_reported_and_open_sessions_are_sav
         assert await ledger.get_blob(blob) == b"payload"
         assert await ledger.heads("s") == Heads(pen.n, pen.seq, "")
     async with opened(tmp_path / "away") as (ledger, _):
-        assert await ledger.history("s") == entries  # what was there is as it was
+        assert await ledger.history("s") == entries  # the deleted database is unchanged
 
 
-async def test_a_full_disk_is_said_once_and_the_session_goes_on_in_memory(tmp_path: Path):
+async def test_a_full_disk_is_reported_once_and_the_session_continues_in_memory(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session(title="Nets"))
         pen = Pen()
@@ -245,7 +243,7 @@ async def test_closing_tries_the_disk_once_more(tmp_path: Path, monkeypatch: pyt
         assert (await ledger.heads("s")).n == 9
 
 
-async def test_a_database_that_another_program_locks_is_waited_for_and_then_done_without(tmp_path: Path):
+async def test_a_locked_database_is_retried_and_then_replaced_by_memory(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
         await ledger._writer.read(lambda tables: tables.db.execute("PRAGMA busy_timeout = 20").fetchall())
@@ -263,7 +261,7 @@ async def test_a_database_that_another_program_locks_is_waited_for_and_then_done
         assert [n for (n,) in await sql(ledger, "SELECT n FROM records ORDER BY n")] == [1, 2]
 
 
-async def test_a_directory_that_cannot_be_made_means_memory(tmp_path: Path):
+async def test_a_directory_that_cannot_be_created_means_memory(tmp_path: Path):
     (tmp_path / "file").write_text("not a directory")
     async with opened(tmp_path / "file" / "deeper") as (ledger, catalog):
         await ledger.ready()
@@ -293,7 +291,7 @@ async def test_a_directory_that_becomes_writable_is_used(tmp_path: Path):
         assert (await catalog.get("s")).id == "s"
 
 
-async def test_sessions_of_a_read_only_database_can_still_be_read_and_go_on(
+async def test_sessions_of_a_read_only_database_can_be_read_and_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     pen = Pen()
@@ -322,7 +320,7 @@ async def test_sessions_of_a_read_only_database_can_still_be_read_and_go_on(
         assert await ledger.history("s") == [*entries, *more]
 
 
-async def test_what_cannot_be_saved_later_is_told(tmp_path: Path):
+async def test_changes_that_cannot_be_saved_later_are_reported(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog), opened(tmp_path) as (other, _):
         await catalog.create(session())
         await _fill_disk(ledger)
@@ -333,12 +331,12 @@ async def test_what_cannot_be_saved_later_is_told(tmp_path: Path):
         await _free_disk(ledger)
         await _saved(ledger)
         (notice,) = ledger.notices
-        assert notice.message.startswith("1 changes that waited in memory could not be saved: Another process")
+        assert notice.message.startswith("1 changes that were kept in memory could not be saved: Another process")
         assert notice.remedy == "Sessions: s."
         assert (await ledger.heads("s")).n == 1
 
 
-async def test_a_disk_that_reports_errors_is_opened_again(tmp_path: Path):
+async def test_a_database_on_a_failing_disk_is_reopened(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
 

@@ -1,4 +1,4 @@
-"""What is written about a turn for those who have to find out: never what was said in it."""
+"""Logs and traces describe a turn, without the contents of its messages."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.support.provider import call, say
 from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.telemetry.logs import start_logging
 
-SAID = "a word between us"
+SECRET_TEXT = "a word between us"
 
 
 class Recording(otel.Tracer, otel.TracerProvider):
-    """A tracer that keeps the names and attributes it is given."""
+    """A tracer that records the names and attributes of spans."""
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, dict[str, Any]]] = []
@@ -30,27 +30,27 @@ class Recording(otel.Tracer, otel.TracerProvider):
         return self
 
     def start_span(self, name: str, *_: Any, attributes: Any = None, **__: Any) -> otel.Span:
-        kept = dict(attributes or {})
-        self.spans.append((name, kept))
-        return Kept(kept)
+        recorded = dict(attributes or {})
+        self.spans.append((name, recorded))
+        return RecordingSpan(recorded)
 
     def start_as_current_span(self, name: str, *_: Any, **options: Any) -> Any:
         return otel.use_span(self.start_span(name, attributes=options.get("attributes")))
 
 
-class Kept(NonRecordingSpan):
+class RecordingSpan(NonRecordingSpan):
     def __init__(self, attributes: dict[str, Any]) -> None:
         super().__init__(SpanContext(1, 1, is_remote=False))
-        self._kept = attributes
+        self._recorded = attributes
 
     def is_recording(self) -> bool:
         return True
 
     def set_attribute(self, key: str, value: Any) -> None:
-        self._kept[key] = value
+        self._recorded[key] = value
 
     def set_attributes(self, attributes: Any) -> None:
-        self._kept |= attributes
+        self._recorded |= attributes
 
 
 @pytest.fixture
@@ -62,25 +62,25 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recording]:
 
 
 async def test_traces_are_made_when_wished_and_hold_nothing_that_was_said(tmp_path: Path, tracer: Recording) -> None:
-    replies = (call("bash", command=f"echo '{SAID}'"), say(SAID), say(SAID))
+    replies = (call("bash", command=f"echo '{SECRET_TEXT}'"), say(SECRET_TEXT), say(SECRET_TEXT))
     async with rig(tmp_path, *replies, telemetry=True) as turn:
-        await turn.prompt(SAID)
+        await turn.prompt(SECRET_TEXT)
         names = [name for name, _ in tracer.spans]
         assert any(name.startswith("chat") for name in names), names
         assert any("tool" in name for name in names), names
-        assert SAID not in repr(tracer.spans)
+        assert SECRET_TEXT not in repr(tracer.spans)
         turn.live.set_settings(turn.live.settings.model_copy(update={"telemetry": False}))
         tracer.spans.clear()
-        await turn.prompt(SAID)
+        await turn.prompt(SECRET_TEXT)
         assert tracer.spans == []
 
 
-async def test_the_log_names_the_request_and_its_figures_and_nothing_that_was_said(tmp_path: Path) -> None:
+async def test_the_log_has_the_request_and_its_metrics_and_no_contents(tmp_path: Path) -> None:
     before = logging.getLogger().handlers
     start_logging(tmp_path / "log.jsonl")
     try:
-        async with rig(tmp_path, call("bash", command=f"echo '{SAID}'"), say(SAID)) as turn:
-            outcome = await turn.prompt(SAID)
+        async with rig(tmp_path, call("bash", command=f"echo '{SECRET_TEXT}'"), say(SECRET_TEXT)) as turn:
+            outcome = await turn.prompt(SECRET_TEXT)
     finally:
         for handler in logging.getLogger().handlers:
             handler.close()
@@ -89,5 +89,5 @@ async def test_the_log_names_the_request_and_its_figures_and_nothing_that_was_sa
     (ended,) = [line for line in map(json.loads, text.splitlines()) if line["message"].startswith("turn ended")]
     assert ended["request"] == outcome.turn_id[-8:]
     assert (ended["metrics"]["iterations"], ended["metrics"]["calls"]) == (2, 1)
-    assert SAID not in text
+    assert SECRET_TEXT not in text
     assert (tmp_path / "log.jsonl").stat().st_mode & 0o077 == 0

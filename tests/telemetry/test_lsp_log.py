@@ -1,4 +1,4 @@
-"""The log of the language server is for the user's eyes, and holds no key."""
+"""The log of the language server is private to the user and contains no API key."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.support.client import connect
 from pilotfish.telemetry.lsp_log import keep_log, start_log
 
 
-def test_the_file_is_the_users_alone_and_a_key_in_a_line_is_masked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_private_and_a_key_in_a_line_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "sk-" + "a1B2" * 12
     path = tmp_path / "server.log"
     path.write_text("earlier\n")
@@ -39,7 +37,7 @@ def test_the_file_is_the_users_alone_and_a_key_in_a_line_is_masked(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-async def test_it_stands_in_the_users_log_directory_and_off_means_none(tmp_path: Path) -> None:
+async def test_the_file_is_in_the_users_log_directory_and_off_means_none(tmp_path: Path) -> None:
     folder, home = tmp_path / "work", tmp_path / "home"
     folder.mkdir()
     for wanted in ("", "off"):

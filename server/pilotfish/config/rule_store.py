@@ -1,17 +1,18 @@
-"""Where standing rules and the trust of folders are kept: the user's own `config.toml`, never the repository.
+"""Reads and writes standing rules and trusted folders in the user's `config.toml`, never in the repository.
 
-    [[rules]]                                   # hold everywhere; read with the settings
+    [[rules]]                                   # apply everywhere; read with the settings
     decision = "deny"
     tool = "bash"
     pattern = "git push *"
 
-    [workspace."/home/me/project"]              # hold in that folder
+    [workspace."/home/me/project"]              # apply in that folder
     trusted = true
     rules = [{ decision = "allow", tool = "bash", pattern = "npm test *" }]
 
-A trusted repository may bring rules of its own in `.pilotfish/rules.toml`: they can only tighten. Written atomically,
-readable by the user alone, comments and order kept. A file that cannot be read loosens nothing: what would need a
-rule to be refused is asked.
+A trusted repository may have rules of its own in `.pilotfish/rules.toml`. They can only ask or deny, not allow.
+
+The file is written atomically, is readable by the user only, and keeps its comments and order. While the file cannot be
+read, every call that one of its deny rules might cover is asked about.
 """
 
 from __future__ import annotations
@@ -35,50 +36,50 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 REPOSITORY_FILE = Path(".pilotfish") / "rules.toml"
-MAX_FILE = 256_000  # bytes; a longer file is not a list of rules a person wrote
+MAX_FILE = 256_000  # bytes; a longer file was not written by a person
 MAX_RULES = 500
 
 CAUTION = tuple(Rule(decision="ask", tool=tool, pattern="*", scope="user") for tool in ("write", "execute", "mcp"))
-"""What holds while rules cannot be read: a deny rule may stand in that file."""
+"""the rules that apply while the file cannot be read, because it may contain deny rules"""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRules:
-    """What a file says, and what in it could not be used."""
+    """The rules of a file, and messages about entries that could not be used."""
 
     rules: tuple[Rule, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 class RuleBook:
-    """The rules and the trust that stand in the user's configuration. Every read sees the file as it is now."""
+    """The rules and trusted folders in the user's configuration. Every read sees the current file."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._seen: dict[Path, tuple[tuple[int, ...], Mapping[str, Any] | str]] = {}
+        self._cache: dict[Path, tuple[tuple[int, ...], Mapping[str, Any] | str]] = {}
         self._unwritten: dict[str, bool] = {}
-        """folder → the answer that could not be kept"""
+        """folder → an answer that is not in the file, because it could not be written"""
 
     @property
     def path(self) -> Path:
         return self._path or config_path()
 
     def rules_for(self, folder: Path | None, settings: Settings, *, trusted: bool) -> tuple[Rule, ...]:
-        """The standing rules in a folder: the user's, the workspace's and, if trusted, the repository's own."""
-        set_ = (
+        """The standing rules for a folder: the user's, the workspace's and, if `trusted`, the repository's."""
+        from_settings = (
             Rule(decision=rule.decision, tool=rule.tool, pattern=rule.pattern, scope="user") for rule in settings.rules
         )
-        usable = (rule for rule in set_ if fault_of(rule) is None)
-        brought = self._repository(folder) if trusted else FoundRules()
-        return tuple(dict.fromkeys((*usable, *self._kept(folder).rules, *brought.rules)))
+        usable = (rule for rule in from_settings if fault_of(rule) is None)
+        from_repository = self._repository(folder) if trusted else FoundRules()
+        return tuple(dict.fromkeys((*usable, *self._user_rules(folder).rules, *from_repository.rules)))
 
     def problems(self, folder: Path | None, *, trusted: bool) -> tuple[str, ...]:
-        """What in the files could not be used, for a notice."""
-        brought = self._repository(folder) if trusted else FoundRules()
-        return (*self._kept(folder).problems, *brought.problems)
+        """Messages for the user about entries of the files that could not be used."""
+        from_repository = self._repository(folder) if trusted else FoundRules()
+        return (*self._user_rules(folder).problems, *from_repository.problems)
 
     def trust_of(self, folder: Path) -> bool | None:
-        """What the user said of this folder or the nearest one above it; None: never asked."""
+        """The user's answer for this folder or its nearest parent with one. None if there is no answer."""
         table = self._config()
         entries = _tables(None if isinstance(table, str) else table.get("workspace"))
         for place in (_key(folder), *(str(parent) for parent in Path(_key(folder)).parents)):
@@ -91,7 +92,7 @@ class RuleBook:
         return self.trust_of(folder) is True
 
     def trust(self, folder: Path, trusted: bool) -> None:
-        """Keep the user's answer for a folder. It holds in this process even when it cannot be written."""
+        """Store the user's answer for a folder. It applies in this process even if it cannot be written."""
 
         def change(document: TOMLDocument) -> bool:
             _entry(document, folder)["trusted"] = trusted
@@ -102,9 +103,9 @@ class RuleBook:
         del self._unwritten[_key(folder)]
 
     def add(self, rule: Rule, folder: Path | None) -> None:
-        """Keep a rule of scope `workspace` (needs the folder) or `user`. Adding it twice keeps it once."""
+        """Store a rule of scope `workspace` (needs the folder) or `user`. A rule that exists is not added again."""
         if fault := fault_of(rule):
-            raise StorageError(f"That rule cannot be kept: {fault}", remedy="Change its pattern.")
+            raise StorageError(f"This rule cannot be stored: {fault}", remedy="Change its pattern.")
 
         def change(document: TOMLDocument) -> bool:
             rules = _rules_of(document, rule.scope, folder)
@@ -116,14 +117,14 @@ class RuleBook:
         self._change(change)
 
     def remove(self, rule: Rule, folder: Path | None) -> bool:
-        """Forget a rule. False: it does not stand there."""
+        """Remove a rule. Returns False if it does not exist."""
 
         def change(document: TOMLDocument) -> bool:
             rules = _rules_of(document, rule.scope, folder)
-            at = [index for index, item in enumerate(rules) if _same(item, rule)]
-            for index in reversed(at):
+            matching = [index for index, item in enumerate(rules) if _same(item, rule)]
+            for index in reversed(matching):
                 del rules[index]
-            return bool(at)
+            return bool(matching)
 
         return self._change(change)
 
@@ -133,23 +134,23 @@ class RuleBook:
         return self._read(self.path)
 
     def _read(self, path: Path) -> Mapping[str, Any] | str:
-        """The file as a table, or why it cannot be read; read again only when it has changed."""
+        """The parsed file, or a message why it cannot be read. It is parsed again only after a change."""
         try:
-            seen = path.stat()
+            status = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
             return f"{path.name} could not be read: {error.strerror or error}"
-        mark = (seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode)
-        known = self._seen.get(path)
-        if known is not None and known[0] == mark:
-            return known[1]
-        table = _load(path, seen)
-        self._seen[path] = (mark, table)
+        version = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
+        cached = self._cache.get(path)
+        if cached is not None and cached[0] == version:
+            return cached[1]
+        table = _load(path, status)
+        self._cache[path] = (version, table)
         return table
 
-    def _kept(self, folder: Path | None) -> FoundRules:
-        """What the user's file says for everywhere and for this folder."""
+    def _user_rules(self, folder: Path | None) -> FoundRules:
+        """The rules in the user's file that apply everywhere or in this folder."""
         table = self._config()
         if isinstance(table, str):
             return FoundRules(CAUTION, (table,))
@@ -169,20 +170,20 @@ class RuleBook:
         tightening = tuple(rule for rule in found.rules if rule.decision != "allow")
         if len(tightening) == len(found.rules):
             return found
-        said = f"{REPOSITORY_FILE}: a repository's rules can only ask or deny; its allow rules are ignored"
-        return FoundRules(tightening, (*found.problems, said))
+        ignored = f"{REPOSITORY_FILE}: a repository's rules can only ask or deny; its allow rules are ignored"
+        return FoundRules(tightening, (*found.problems, ignored))
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def _change(self, change: Callable[[TOMLDocument], bool]) -> bool:
-        """Change the file in one step that other processes see whole. Gives back whether anything changed."""
+        """Change the file atomically. Returns whether anything changed."""
         import tomlkit
         import tomlkit.exceptions
 
-        path = Path(os.path.realpath(self.path))  # a link into a folder of dotfiles stays a link
+        path = Path(os.path.realpath(self.path))  # a symbolic link into a dotfiles folder stays a link
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _held(path):
+            with _locked(path):
                 text = path.read_text("utf-8") if path.exists() else ""
                 document = tomlkit.parse(text)
                 changed = change(document)
@@ -190,10 +191,10 @@ class RuleBook:
                     _write(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType] -- its `mapping` is untyped
         except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError, _ShapeError) as error:
             raise StorageError(
-                f"This could not be kept in your configuration: {error}.",
-                remedy=f"Look at {path.name} in your configuration folder.",
+                f"Your configuration could not be changed: {error}.",
+                remedy=f"Check {path.name} in your configuration folder.",
             ) from error
-        self._seen.clear()
+        self._cache.clear()
         return changed
 
 
@@ -203,13 +204,13 @@ def _repository_file(folder: Path) -> Path:
 
 
 class _ShapeError(Exception):
-    """The file holds something else where rules should stand."""
+    """The file does not have the expected structure."""
 
 
-def _load(path: Path, seen: os.stat_result) -> Mapping[str, Any] | str:
-    if not stat.S_ISREG(seen.st_mode):
+def _load(path: Path, status: os.stat_result) -> Mapping[str, Any] | str:
+    if not stat.S_ISREG(status.st_mode):
         return f"{path.name} is not a file"
-    if seen.st_size > MAX_FILE:
+    if status.st_size > MAX_FILE:
         return f"{path.name} is too large"
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
@@ -226,14 +227,14 @@ def _found(table: Mapping[str, Any], scope: Scope, where: str) -> FoundRules:
     for number, entry in enumerate(cast("list[object]", entries)[:MAX_RULES], start=1):
         rule = rule_from(entry, scope)
         if isinstance(rule, str):
-            problems.append(f"{where}: rule {number} is left out: {rule}")
+            problems.append(f"{where}: rule {number} is ignored: {rule}")
         else:
             rules.append(rule)
     return FoundRules(tuple(rules), tuple(problems))
 
 
 def rule_from(entry: object, scope: Scope) -> Rule | str:
-    """A rule as a file or a client writes it, or what is wrong with it."""
+    """Parse a rule from a file or a client. Returns a message if it is not valid."""
     if not isinstance(entry, Mapping):
         return "it is not a table"
     fields = {str(name): value for name, value in cast("Mapping[object, object]", entry).items()}
@@ -241,7 +242,7 @@ def rule_from(entry: object, scope: Scope) -> Rule | str:
     if decision not in {"allow", "ask", "deny"}:
         return "its decision is not allow, ask or deny"
     if not isinstance(tool, str) or not isinstance(pattern, str):
-        return "its tool and pattern are not texts"
+        return "its tool and pattern must be strings"
     if unknown := set(fields) - {"decision", "tool", "pattern"}:
         return f"it has an unknown field {min(unknown)}"
     rule = Rule(decision=cast("Any", decision), tool=tool, pattern=pattern, scope=scope)
@@ -260,7 +261,7 @@ def _tables(value: object) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _append(rules: list[Any], rule: Rule) -> None:
-    """In the form the list already has: `[[rules]]` tables, or one line for each in an array."""
+    """Append a rule in the style of the list: a `[[rules]]` table, or an inline table in an array."""
     import tomlkit
     from tomlkit.items import AoT
 
@@ -284,7 +285,7 @@ def _entry(document: TOMLDocument, folder: Path) -> dict[str, Any]:
     tables = cast("dict[str, Any]", workspaces)
     entry = tables.setdefault(_key(folder), tomlkit.table())
     if not isinstance(entry, Mapping):
-        raise _ShapeError("`workspace` holds something other than folders")
+        raise _ShapeError("an entry of `workspace` is not a table")
     return cast("dict[str, Any]", tables[_key(folder)])
 
 
@@ -297,7 +298,7 @@ def _rules_of(document: TOMLDocument, scope: Scope, folder: Path | None) -> list
         case "workspace" if folder is not None:
             holder = _entry(document, folder)
         case _:
-            raise _ShapeError(f"a rule of scope {scope} is not kept in a file")
+            raise _ShapeError(f"a rule of scope {scope} cannot be stored in a file")
     if "rules" not in holder:
         fresh = tomlkit.array()
         fresh.multiline(multiline=True)
@@ -309,8 +310,8 @@ def _rules_of(document: TOMLDocument, scope: Scope, folder: Path | None) -> list
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Generator[None]:
-    """One writer at a time, over processes, where the system has file locks."""
+def _locked(path: Path) -> Generator[None]:
+    """Exclude other writers, including other processes, where the system has `flock`."""
     try:
         import fcntl
     except ImportError:
@@ -325,7 +326,7 @@ def _held(path: Path) -> Generator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # made with mode 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # created with mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode("utf-8"))

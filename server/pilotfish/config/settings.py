@@ -1,7 +1,7 @@
-"""What a user may set, validated once, and where each value came from.
+"""The user's settings, validated once, with the source of each value.
 
-Precedence, weak to strong: built-in, the user's `config.toml`, the environment, the editor. A value that does not
-fit is left out with a problem that says where it stands; the rest still holds. No file of a workspace is read here.
+Precedence, weakest first: built-in, the user's `config.toml`, the environment, the editor. An invalid value is ignored
+and reported as a problem with its source; the other values still apply. Files in a workspace are not read here.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _ALIASES = {name: to_camel(name) for name in Settings.model_fields}
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """A value that was left out, where it stands, and what would fit."""
+    """An invalid value that was ignored: its source, its name, and what is wrong with it."""
 
     source: Source
     field: str
@@ -121,7 +121,7 @@ class SettingProblem:
 class LoadedSettings:
     settings: Settings
     sources: Mapping[str, Source]
-    """setting (camelCase) → where its value came from; built-in ones are not listed"""
+    """setting (camelCase) → the source of its value; built-in values are not listed"""
     problems: tuple[SettingProblem, ...]
 
 
@@ -131,21 +131,21 @@ def load(
     environment: Mapping[str, str] | None = None,
     editor: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
-    """Lay the layers over each other, strongest last. A null in a layer means "not set there"."""
-    named = environment or {}
+    """Merge the layers, strongest last. A null means that the layer does not set the value."""
+    variables = environment or {}
     layers: tuple[tuple[Source, Mapping[str, Any]], ...] = (
         ("config file", config or {}),
-        ("environment", {field: named[name] for name, field in ENVIRONMENT.items() if named.get(name)}),
+        ("environment", {field: variables[name] for name, field in ENVIRONMENT.items() if variables.get(name)}),
         ("editor", editor or {}),
     )
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     problems: list[SettingProblem] = []
     for source, layer in layers:
-        for said, value in layer.items():
+        for name, value in layer.items():
             if value is None:
                 continue
-            field = _ALIASES.get(said, said)  # one setting, however a layer spells it
+            field = _ALIASES.get(name, name)  # a layer may use snake_case or camelCase
             problem = _problem(field, value)
             if problem is None:
                 values[field] = value
@@ -156,13 +156,13 @@ def load(
 
 
 def config_path() -> Path:
-    """The user's own configuration. Never inside a workspace."""
+    """The path of the user's configuration file. It is never inside a workspace."""
     override = os.environ.get("PILOTFISH_CONFIG")
     return Path(override) if override else user_config_path("pilotfish") / "config.toml"
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], tuple[SettingProblem, ...]]:
-    """The settings in a configuration file; rules and trust of folders stand there too and are read elsewhere."""
+    """The settings in a configuration file. Its rules and trusted folders are read by `rule_store`."""
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -173,7 +173,7 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], tuple[SettingProblem, ..
 
 
 def load_user(editor: Mapping[str, Any] | None = None) -> LoadedSettings:
-    """The settings of this user and process: `config.toml`, the environment, and what the editor sent."""
+    """The settings of this process, from `config.toml`, the environment and the editor."""
     config, problems = read_config(config_path())
     loaded = load(config=config, environment=os.environ, editor=editor)
     return LoadedSettings(loaded.settings, loaded.sources, (*problems, *loaded.problems))

@@ -1,1 +1,1 @@
-"""The words of the wire."""
+"""The protocol between client and server: message types, their conversion from records, and generated references."""

@@ -1,4 +1,4 @@
-"""Records and items → the wire. One place says how each looks there, or that it does not."""
+"""Converts records and transcript items to protocol messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK: TypeAdapter[wire.ContentBlock] = TypeAdapter(wire.ContentBlock)
 
 
 def update(record: records.Record, session: wire.Session | None) -> wire.Update | None:
-    """What a client is told of a record; None: nothing. `session` is the session as it is now."""
+    """The update that a client receives for a record, or None if it receives none. `session` is its current state."""
     match record:
         case records.ChunkRecord():
             return _chunk(record)
@@ -77,7 +77,7 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
 
 
 def item(item: core_items.Item) -> wire.Item:
-    """An item of the transcript."""
+    """Convert an item of the transcript."""
     match item:
         case core_items.PromptItem():
             return wire.PromptItem(
@@ -145,7 +145,7 @@ def item(item: core_items.Item) -> wire.Item:
 
 
 def call(value: messages.CanonicalToolCall) -> wire.ToolCall:
-    """A call as it is now."""
+    """Convert the current state of a call."""
     result, approval = value.result, value.approval
     return wire.ToolCall(
         id=value.id,
@@ -211,7 +211,7 @@ def receipt(value: records.Receipt | None) -> wire.Receipt | None:
 
 
 def blocks(prompt: Iterable[Mapping[str, Any]]) -> tuple[wire.ContentBlock, ...]:
-    """A prompt as it was sent. A block of a session from elsewhere that has another shape is shown as its text."""
+    """Convert a prompt. A block with an unknown shape, from an imported session, becomes a text block."""
     found: list[wire.ContentBlock] = []
     for block in prompt:
         try:
@@ -222,7 +222,7 @@ def blocks(prompt: Iterable[Mapping[str, Any]]) -> tuple[wire.ContentBlock, ...]
 
 
 def moment(seconds: float | None) -> str | None:
-    """A time as the wire writes it."""
+    """Convert a time to ISO 8601 in UTC."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

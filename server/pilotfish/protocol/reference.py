@@ -1,7 +1,7 @@
-"""The reference of the wire, generated: `python -m pilotfish.protocol.reference` writes `server/PROTOCOL.md`.
+"""Generates the protocol reference: `python -m pilotfish.protocol.reference` writes `server/PROTOCOL.md`.
 
-The prose is `reference.md` beside this file; tables come from the modules in `wire/`, examples from recorded traffic
-(`python -m tests.protocol.record` records it anew).
+The prose is `reference.md` beside this file. Tables come from the modules in `wire/`, examples from recorded traffic,
+which `python -m tests.protocol.record` writes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ERRORS = {
 
 
 def generate() -> str:
-    """The whole page."""
+    """The text of PROTOCOL.md."""
     found = shapes()
     page = _Page({shape.name: shape for shape in found if isinstance(shape, Shape)}, alias_names(found))
     client = {name: row for name, row in wire.METHODS.items() if row.sender == "client"}
@@ -63,7 +63,7 @@ def generate() -> str:
 
 
 class _Page:
-    """Knows every shape, and which have been shown already."""
+    """Renders shapes, and remembers which ones have been rendered."""
 
     def __init__(self, known: Mapping[str, Shape], aliases: Mapping[object, str]) -> None:
         self._known = known
@@ -105,7 +105,7 @@ class _Page:
         return [_table(("name", "one of"), rows)]
 
     def rest(self) -> list[str]:
-        """Shapes that stand in others and were not shown yet."""
+        """The shapes that have not been rendered yet; they are used by other shapes."""
         return [self.shape(name) for name in self._known if name not in self._shown and name != "Empty"]
 
     def _link(self, name: str) -> str:
@@ -137,7 +137,7 @@ def _example(value: Any) -> str:
 
 
 def _short(value: Any) -> Any:
-    """Fit for a page: long texts and long lists are cut."""
+    """Shorten long texts and lists in an example."""
     match value:
         case str():
             return value if len(value) <= LONG_TEXT else value[:LONG_TEXT] + "…"

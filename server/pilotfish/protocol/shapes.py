@@ -1,4 +1,4 @@
-"""What the generators read from the wire modules: shapes in order, their fields, and their docstrings."""
+"""Reads shapes, their fields and their docstrings from the wire modules, for the generators."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ BASES = frozenset({"Wire", "Whole", "Lsp", "ItemBase"})
 @dataclass(frozen=True, slots=True)
 class ShapeField:
     name: str
-    """as on the wire"""
+    """the name on the wire"""
     annotation: Any
     required: bool
     words: str
     default: Any
-    """the value that an absent field has, if that is not none"""
+    """the value of an absent field; None if it has no default"""
     nullable: bool
     """whether the field is always sent, as null if it has no value"""
 
@@ -92,7 +92,7 @@ def shapes() -> tuple[Shape | Alias, ...]:
 
 
 def spell(annotation: Any, aliases: Mapping[object, str], *, array: str, record: str, union: str) -> str:
-    """A type as the target language writes it."""
+    """Format a type in the target language."""
 
     def go(kind: Any) -> str:
         if (named := aliases.get(key_of(kind))) is not None:
@@ -117,12 +117,12 @@ def spell(annotation: Any, aliases: Mapping[object, str], *, array: str, record:
 
 
 def alias_names(found: tuple[Shape | Alias, ...]) -> dict[object, str]:
-    """What each alias is recognised by → its name."""
+    """key (see `key_of`) → name of each alias"""
     return {key_of(shape.annotation): shape.name for shape in found if isinstance(shape, Alias)}
 
 
 def key_of(annotation: Any) -> object:
-    """What an alias is recognised by: its words, which the settings write once more, or else its identity."""
+    """The key of an alias: the values of a literal, because the settings define the same literals again, or its id."""
     return get_args(annotation) if get_origin(annotation) is Literal else id(annotation)
 
 
@@ -161,7 +161,7 @@ def _default(value: Any) -> Any:
 
 
 def _defined(module: ModuleType) -> list[str]:
-    """The names that a module defines itself, in order."""
+    """The names that a module defines, in order."""
     source = Path(inspect.getsourcefile(module) or "").read_text("utf-8")
     names: list[str] = []
     for node in ast.parse(source).body:

@@ -1,4 +1,4 @@
-"""The client's types, generated: `python -m pilotfish.protocol.typescript` writes `protocol.gen.ts`."""
+"""Generates the client's types: `python -m pilotfish.protocol.typescript` writes `protocol.gen.ts`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ export const PROTOCOL_VERSION = {version};
 """
 
 _NARROWER = {("Hello", "settings"): "Settings"}
-"""fields whose shape is checked elsewhere, and is known all the same"""
+"""fields whose wire type is wider than the shape that is actually sent"""
 
 
 def generate() -> str:
-    """The whole file."""
+    """The text of protocol.gen.ts."""
     found = shapes()
     names = alias_names(found)
 
@@ -54,7 +54,7 @@ def generate() -> str:
 
 
 def spell_alias(annotation: object, names: dict[object, str]) -> str:
-    """An alias's own right-hand side."""
+    """The right-hand side of an alias."""
     others = {key: name for key, name in names.items() if key != key_of(annotation)}
     return spell(annotation, others, array="{}[]", record="Record<string, unknown>", union=" | ")
 
@@ -65,22 +65,22 @@ def write() -> None:
 
 
 def _always_sent(shape: str, field: str) -> bool:
-    """A field with a default that is not none is always there in what the server sends, and may be left out of
-    what it is sent."""
+    """Whether the field is always present: it has a default other than None, and the server sends the shape. The client
+    may leave it out of shapes that it sends."""
     model = getattr(wire, shape, None)
-    if model is None or model in _RECEIVED:
+    if model is None or model in _SENT_BY_CLIENT:
         return False
     info = next(info for name, info in model.model_fields.items() if (info.alias or name) == field)
     return info.get_default(call_default_factory=False) is not None
 
 
-def _received() -> frozenset[type[wire.Wire]]:
-    asked = {row.params for row in wire.METHODS.values() if row.sender == "client"}
-    answered = {row.result for row in wire.METHODS.values() if row.sender == "server" and row.result}
-    return frozenset(asked | answered | {wire.Hello, wire.ClientAbilities})
+def _sent_by_client() -> frozenset[type[wire.Wire]]:
+    sent_params = {row.params for row in wire.METHODS.values() if row.sender == "client"}
+    sent_results = {row.result for row in wire.METHODS.values() if row.sender == "server" and row.result}
+    return frozenset(sent_params | sent_results | {wire.Hello, wire.ClientAbilities})
 
 
-_RECEIVED = _received()
+_SENT_BY_CLIENT = _sent_by_client()
 
 
 def _table(name: str, words: str, *, sender: str, requests: bool) -> str:

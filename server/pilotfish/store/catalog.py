@@ -1,4 +1,4 @@
-"""The catalog: sessions listed, found, renamed, forked, deleted, taken out and brought in."""
+"""The catalog: lists, searches, renames, forks, deletes, exports and imports sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Catalog", "ListedSession", "SessionRow", "Snippet"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedSession:
-    """A page of sessions, newest first. `snippets`: for a search, the place found in a session's text, by its id."""
+    """A page of sessions, newest first. `snippets` maps the id of a session to the match in its text, for a search."""
 
     sessions: tuple[SessionRow, ...]
     next_cursor: str | None
@@ -35,14 +35,14 @@ class ListedSession:
 
 
 class Catalog:
-    """The sessions of a ledger. Every method that names a session raises `UnknownSession` when there is none."""
+    """The sessions of a ledger. Every method that takes a session id raises `UnknownSession` if there is none."""
 
     def __init__(self, ledger: Ledger, clock: Callable[[], float] = time.time) -> None:
         self._ledger = ledger
         self._clock = clock
 
     async def create(self, row: SessionRow) -> SessionRow:
-        """Add an empty session. With an empty title it is named by its first prompt."""
+        """Add an empty session. If its title is empty, the first prompt becomes the title."""
         await self._ledger.write(lambda tables: tables.create(row))
         return row
 
@@ -56,10 +56,10 @@ class Catalog:
         cursor: str | None = None,
         limit: int = 50,
     ) -> ListedSession:
-        """Sessions newest first, of one workspace or of all. `cursor` is the `next_cursor` of the page before.
+        """List sessions, newest first, of one workspace or of all. `cursor` is the `next_cursor` of the previous page.
 
-        With a `query`, those in which each of its words begins a word of the title or of a message; "words in quotes"
-        are found as a phrase.
+        A `query` selects the sessions in which each of its words is a prefix of a word in the title or in a message.
+        "Words in quotes" match as a phrase.
         """
         before = _from_cursor(cursor) if cursor is not None else None
         terms = terms_of(query or "")
@@ -81,23 +81,23 @@ class Catalog:
         return await self._ledger.read(find)
 
     async def rename(self, session_id: str, title: str) -> SessionRow:
-        """A person names the session."""
+        """Set the title that the user chose."""
         await self._ledger.write(lambda tables: tables.rename(session_id, title))
         return await self.get(session_id)
 
     async def improve_title(self, session_id: str, title: str) -> SessionRow:
-        """A better title than the first prompt's; a title that a person chose stays."""
+        """Replace a generated title. A title that the user chose is left alone."""
         await self._ledger.write(lambda tables: tables.improve_title(session_id, title))
         return await self.get(session_id)
 
     async def configure(self, session_id: str, model: str | None = None, mode: str | None = None) -> SessionRow:
-        """Set the model or the mode of the turns to come; None leaves it."""
+        """Set the model or the mode of later turns. None leaves it unchanged."""
         await self._ledger.write(lambda tables: tables.configure(session_id, model, mode))
         return await self.get(session_id)
 
     async def delete(self, session_id: str) -> None:
-        """Remove a session for good: its records, its words in the index, and payloads nobody else names. What is
-        freed is overwritten. `SessionBusy` when another process has its lease."""
+        """Delete a session: its records, its text in the search index, and blobs that no other session references. The
+        freed space is overwritten. Raises `SessionBusy` if another process has the lease."""
         await self.get(session_id)
         lease = await self._ledger.lease(session_id)
         try:
@@ -106,7 +106,7 @@ class Catalog:
             lease.release()
 
     async def fork(self, session_id: str, new_id: str, upto_n: int | None = None) -> SessionRow:
-        """A new session with the records up to and including `upto_n`, or all of them. It has spent nothing yet."""
+        """Create a session with the records up to and including `upto_n`, or all of them. Its usage starts at zero."""
         now = self._clock()
 
         def fork(tables: Tables) -> None:
@@ -127,7 +127,7 @@ class Catalog:
         return await self.get(new_id)
 
     async def export_markdown(self, session_id: str) -> str:
-        """The transcript as a document for people."""
+        """The transcript as Markdown."""
         from pilotfish.conversation.model_history import transcript
         from pilotfish.store.export.markdown import to_markdown
 
@@ -139,7 +139,7 @@ class Catalog:
         return await self._ledger.read(export)
 
     async def export_json(self, session_id: str) -> str:
-        """The session whole, with its payloads, as `import_json` takes it."""
+        """The whole session with its blobs, in the format that `import_json` reads."""
         from pilotfish.store.export.archive import SessionArchive, to_json
 
         def export(tables: Tables) -> str:
@@ -150,21 +150,21 @@ class Catalog:
         return await self._ledger.read(export)
 
     async def import_json(self, text: str, new_id: str) -> SessionRow:
-        """Bring in a session that `export_json` wrote, under a new id. `BadRequest` names what is wrong with it."""
+        """Import a session that `export_json` wrote, under a new id. Raises `BadRequest` that names the wrong field."""
         from pilotfish.store.export.archive import from_json
 
-        return await self._bring_in(await asyncio.to_thread(from_json, text), new_id)
+        return await self._import(await asyncio.to_thread(from_json, text), new_id)
 
     async def import_legacy(
         self, text: str, new_id: str, *, workspace: str | None = None, model: str = "", mode: str = "ask"
     ) -> SessionRow:
-        """Bring in a `sessions/{id}.json` of the older format, under a new id."""
+        """Import a `sessions/{id}.json` of the older format, under a new id."""
         from pilotfish.store.export.legacy import from_legacy
 
         archive = await asyncio.to_thread(from_legacy, text, workspace=workspace, model=model, mode=mode)
-        return await self._bring_in(archive, new_id)
+        return await self._import(archive, new_id)
 
-    async def _bring_in(self, archive: SessionArchive, new_id: str) -> SessionRow:
+    async def _import(self, archive: SessionArchive, new_id: str) -> SessionRow:
         row = archive.row._replace(id=new_id)
         await self._ledger.write(lambda tables: tables.bring_in(row, archive.entries, archive.blobs))
         return await self.get(new_id)
@@ -179,4 +179,4 @@ def _from_cursor(cursor: str) -> tuple[float, str]:
         updated_at, id_ = orjson.loads(base64.urlsafe_b64decode(cursor))
         return float(updated_at), str(id_)
     except (binascii.Error, ValueError, TypeError) as error:
-        raise BadRequest("The cursor is not one of ours.", field="cursor") from error
+        raise BadRequest("The cursor is not valid.", field="cursor") from error

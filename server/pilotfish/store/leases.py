@@ -1,7 +1,7 @@
-"""Leases on sessions: one process at a time may write to a session, and any number of callers inside it.
+"""Leases on sessions: one process at a time may write to a session, through any number of callers in that process.
 
 A lease is a lock on a file, so it ends with the last `release` or with the process. The file's text names the owner.
-The file is removed when the ledger is closed, not at the end of each turn: removing can take long.
+The file is removed when the ledger is closed, not at the end of each turn, because removing a file can be slow.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pilotfish.errors import SessionBusy
 from pilotfish.store.locks import lock_alone, make_private, open_lock_file
 
 NO_FILE: Final = -1
-"""leased in this process only: there is no directory to lock in"""
+"""the file descriptor of a lease without a lock file: the directory cannot be written"""
 
 REMOVING_SECONDS: Final = 0.2
-"""for the files that are left when the ledger is closed; a file that stays does no harm"""
+"""time limit for removing lock files when the ledger is closed; a remaining file does no harm"""
 
 
 class Lease:
@@ -52,32 +52,34 @@ class _Lock:
 
 
 class SessionLeases:
-    """The leases of one ledger. `label` tells other processes which program this is. A session with `unsaved` records
-    stays locked when all have released it: another process would write records with their numbers."""
+    """The leases of one ledger. `label` names this program to other processes.
+
+    A session with `unsaved` records stays locked after the last release: another process would reuse their numbers.
+    """
 
     def __init__(self, directory: Path, label: str, unsaved: Callable[[str], bool] = lambda _: False) -> None:
         self._directory = directory
         self._label = label
         self._unsaved = unsaved
         self._locks: dict[str, _Lock] = {}
-        self._left: dict[str, None] = {}
-        """sessions that were leased: their files are still there"""
+        self._leftover_files: dict[str, None] = {}
+        """sessions that are not leased any more, whose lock files still exist"""
         self._taking = threading.Lock()
-        """leases are taken on threads, one at a time"""
+        """held while a lease is taken: that happens on several threads"""
         self._counting = threading.Lock()
-        """for moments only"""
+        """guards `_locks`; held only briefly"""
 
     def has(self, session_id: str) -> bool:
         return session_id in self._locks
 
     def take(self, session_id: str) -> Lease:
-        """Lease a session, or raise `SessionBusy` that names the process that has it."""
+        """Lease a session. Raises `SessionBusy` that names the process that has the lease."""
         with self._taking:
             if not self._join(session_id):
                 try:
                     fd = self._lock(self._path(session_id))
                 except OSError:
-                    # The directory cannot be written, so no other process can store into the session either.
+                    # The directory cannot be written, so no other process can write to the session either.
                     fd = NO_FILE
                 self._locks[session_id] = _Lock(fd)
         return Lease(session_id, self._release)
@@ -86,11 +88,11 @@ class SessionLeases:
         for session_id in list(self._locks):
             self._unlock(self._locks.pop(session_id), session_id)
         until = time.monotonic() + REMOVING_SECONDS
-        while self._left and time.monotonic() < until:
-            _remove(self._path(self._left.popitem()[0]))
+        while self._leftover_files and time.monotonic() < until:
+            _remove(self._path(self._leftover_files.popitem()[0]))
 
     def _join(self, session_id: str) -> bool:
-        """One more lease of a session that this process has locked."""
+        """Add a lease if this process has already locked the session. Returns whether it has."""
         with self._counting:
             lock = self._locks.get(session_id)
             if lock is not None:
@@ -106,7 +108,7 @@ class SessionLeases:
         self._unlock_if_unwanted(session_id)
 
     def release_unwanted(self) -> None:
-        """Unlock what was released while it was unsaved. Called on the writer's thread."""
+        """Unlock sessions that were released while they had unsaved records. Called on the writer's thread."""
         for session_id in list(self._locks):
             self._unlock_if_unwanted(session_id)
 
@@ -120,7 +122,7 @@ class SessionLeases:
 
     def _unlock(self, lock: _Lock, session_id: str) -> None:
         if lock.fd != NO_FILE:
-            self._left[session_id] = None
+            self._leftover_files[session_id] = None
             os.close(lock.fd)
 
     def _lock(self, path: Path) -> int:
@@ -139,14 +141,14 @@ class SessionLeases:
             except BaseException:
                 os.close(fd)
                 raise
-            # The owner before us removed the file between our opening and our locking it.
+            # The previous owner removed the file after we opened it and before we locked it.
             os.close(fd)
 
     def _sign(self, fd: int) -> None:
-        """Write who has the lease. If that is not possible (a full disk) it is locked all the same, without a name."""
+        """Write the owner into the file. If that fails (a full disk), the lock is still held, without a name."""
         owner = orjson.dumps({"pid": os.getpid(), "since": time.time(), "label": self._label})
         try:
-            # Not emptied first: ext4 writes a file that was emptied to the disk when it is closed.
+            # Truncated after the write, not before: ext4 flushes a file that was truncated to zero when it is closed.
             os.ftruncate(fd, os.write(fd, owner))
         except OSError:
             with contextlib.suppress(OSError):
@@ -168,15 +170,15 @@ def _busy(path: Path) -> str:
         since = time.strftime("%H:%M", time.localtime(owner["since"]))
         return f"The session is in use elsewhere: {owner['label']} (process {owner['pid']}, since {since})."
     except (OSError, ValueError, KeyError, TypeError):
-        return "The session is in use by another Pilotfish."
+        return "The session is in use by another Pilotfish process."
 
 
 def _remove(path: Path) -> None:
-    """Remove the file of a session that nobody has leased. Windows removes no open file, so it stays there."""
+    """Remove the lock file of a session that is not leased. Windows cannot remove an open file, so it stays there."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDWR)
         try:
-            # Removed while it is locked: whoever opened it meanwhile sees that it is gone.
+            # Removed while locked: a process that has opened it meanwhile then notices that it is gone.
             if lock_alone(fd) and _is_at(fd, path):
                 path.unlink()
         finally:

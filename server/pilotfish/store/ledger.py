@@ -1,20 +1,20 @@
 """The ledger: append-only records of all sessions, in one SQLite database.
 
-What is promised:
-- A record whose append is done is *written*: it survives the end of the process, however it ends.
-- After `sync` everything that was written before is *durable*: it survives the end of the system and a power cut, as
-  far as the disk's fsync keeps its promise. Of what was only written, a power cut may take the last part, as a whole
-  from some point on. Neither leaves a torn record or a gap. Changes of the catalog and blobs are durable when done.
-- `n` and `seq` of a session grow by exactly one, over restarts and over the pruning of chunks; an append with other
-  numbers is refused.
-- Chunks and states are kept until the message, the end of the call or the end of the turn that holds them is
-  appended; then they are dropped.
+Guarantees:
+- A record is *written* when its append is done: it survives the end of the process, including `kill -9`.
+- `sync` makes everything that was written before it *durable*: it survives a system crash or a power cut, as far as
+  the disk's fsync is reliable. A power cut may lose written records that are not durable, always a suffix of the log.
+  Neither a kill nor a power cut leaves a torn record or a gap. Catalog changes and blobs are durable when done.
+- `n` and `seq` of a session grow by exactly one, across restarts and pruned chunks. An append with other numbers is
+  refused.
+- Chunks and states are kept until the message, the final state of the call or the end of the turn that contains them
+  is appended. Then they are deleted.
 - The event loop never waits for a lock, a write or a sync: one thread writes, another one reads.
-- One append costs the same however long the session is.
-- When the disk refuses, sessions go on in memory and are saved later if possible; `unsaved` says so. Their leases are
-  kept until then, so that no other process writes in their place.
-- Several processes may use one database. A session that one process has leased cannot be leased by another; within the
-  process several may lease it.
+- The cost of an append does not depend on the length of the session.
+- When the disk refuses writes, sessions continue in memory and are saved later if possible. `unsaved` describes that.
+  Their leases are kept until then, so that no other process writes records with the same numbers.
+- Several processes may use one database. Only one process at a time can lease a session; several callers in that
+  process may share the lease.
 """
 
 from __future__ import annotations
@@ -41,49 +41,49 @@ __all__ = ["Heads", "Lease", "Ledger", "RecordPage", "StoreNotice"]
 T = TypeVar("T")
 
 LEASE_RETRY_SECONDS: Final = 0.01
-"""how often a lease that another process has is tried again"""
+"""interval between attempts to take a lease that another process has"""
 
 
 class Ledger:
-    """Records of sessions. Its methods are called on the event loop."""
+    """The records of all sessions. Its methods are called on the event loop."""
 
     def __init__(self, directory: Path, label: str) -> None:
         self.directory = directory
         self._writer = DatabaseWriter(directory)
         self._reader = Reader(self._writer)
-        # The directory's name is older than the class's: programs of all versions must exclude each other.
+        # The name of the directory must not change: programs of all versions must exclude each other.
         self._leases = SessionLeases(directory / "holds", label, self._writer.has_unsaved)
         self._writer.on_saved = self._leases.release_unwanted
 
     @classmethod
     def open(cls, location: Path | str | None = None, *, label: str = "Pilotfish") -> Ledger:
-        """The ledger at a `storage` setting; None is the user's state directory. `label` tells other processes who
-        has the lease of a session.
+        """The ledger at a `storage` setting. None means the user's state directory. `label` names this program to other
+        processes that want to lease the same session.
 
-        Returns at once: the database is opened on the thread, and if that fails the ledger works in memory (`unsaved`).
+        Returns at once: the database is opened on a thread. If that fails, the ledger works in memory (`unsaved`).
         """
         return cls(directory_of(location), label)
 
     @property
     def unsaved(self) -> str | None:
-        """What is not saved, and why, in words for the user; None when everything is."""
+        """A message for the user about what is not saved, and why. None if everything is saved."""
         return self._writer.unsaved
 
     @property
     def notices(self) -> tuple[StoreNotice, ...]:
-        """What the user should know about the store: a damaged database set aside, records refused later."""
+        """Messages for the user about the store: a damaged database that was set aside, records that were refused."""
         return self._writer.notices
 
     async def ready(self) -> None:
-        """The database is open, or it is known why not (`unsaved`)."""
+        """Wait until the database is open, or has failed to open (`unsaved`)."""
         await self._writer.read(_nothing)
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> asyncio.Future[None]:
-        """Add records to a session. Done when they are written; many appends share one commit.
+        """Append records to a session. The future is done when they are written; many appends share one commit.
 
         `n` and `seq` must follow the session's heads, or the future fails with `StorageError` and nothing is added.
-        When the disk refuses, the records are kept in memory: the first append of the session that meets the error
-        fails with `StorageError`, later ones succeed, and `unsaved` is set until all of it is saved.
+        When the disk refuses the write, the records are kept in memory. The session's first append that meets the error
+        fails with `StorageError`, later ones succeed, and `unsaved` is set until everything is saved.
         """
         return self._writer.append(session_id, lambda tables: tables.append(session_id, entries))
 
@@ -92,15 +92,15 @@ class Ledger:
         return self._writer.sync(session_id)
 
     async def heads(self, session_id: str) -> Heads:
-        """The last numbers of the session."""
+        """The last numbers of the session, and its last audit hash."""
         return await self._writer.read(lambda tables: tables.heads(session_id))
 
     async def history(self, session_id: str) -> list[Entry]:
-        """Everything that is kept of a session, in order: no chunks, no states."""
+        """All kept records of a session, in order, without chunks and states."""
         return await self.read(lambda tables: tables.history(session_id))
 
     async def unfinished(self, session_id: str) -> list[Entry]:
-        """Chunks and states whose message, call or turn has not been stored: what a crash left of a running turn."""
+        """Chunks and states whose message, call or turn was not stored: what a crash left of a running turn."""
         return await self.read(lambda tables: tables.unfinished(session_id))
 
     async def page(self, session_id: str, before_n: int | None = None, limit: int = 100) -> RecordPage:
@@ -108,7 +108,7 @@ class Ledger:
         return await self.read(lambda tables: tables.page(session_id, before_n, max(1, limit)))
 
     async def put_blob(self, data: bytes) -> str:
-        """Store bytes once, and give their hash. They live as long as a record names them (`Attachment.blob`,
+        """Store bytes once, and return their hash. They are kept while a record references them (`Attachment.blob`,
         `CallResult.blob`, `FileChangeRecord.before` and `after`)."""
         hash_ = hash_of(data) if len(data) < 65_536 else await asyncio.to_thread(hash_of, data)
         await self.write(lambda tables: tables.blobs.put(hash_, data))
@@ -118,9 +118,11 @@ class Ledger:
         return await self.read(lambda tables: tables.get_blob(hash_))
 
     async def lease(self, session_id: str, *, patience: float = 0.0) -> Lease:
-        """Lease the session for this process: only a process with the lease may write to it. `SessionBusy` names the
-        process that has it, after `patience` seconds. The lease ends when all who took it release it, with `aclose`,
-        or with the process."""
+        """Lease the session for this process: only a process with the lease may write to it.
+
+        Retries for `patience` seconds, then raises `SessionBusy` that names the process that has the lease. The lease
+        ends when every caller has released it, with `aclose`, or with the process.
+        """
         until = time.monotonic() + patience
         while True:
             taking = asyncio.ensure_future(asyncio.to_thread(self._leases.take, session_id))
@@ -139,7 +141,7 @@ class Ledger:
         return self._leases.has(session_id)
 
     async def check(self) -> None:
-        """Check the whole database. Damage is repaired as far as possible, and reported in `notices`."""
+        """Check the whole database. Damage is repaired as far as possible and reported in `notices`."""
         await self._writer.read(_check)
 
     async def aclose(self) -> None:
@@ -151,7 +153,7 @@ class Ledger:
     # For the catalog
 
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
-        """Do something in a transaction, after all that was queued before. Done when it is durable."""
+        """Run `work` in a transaction, after everything queued before. The future is done when it is durable."""
         return self._writer.write(work)
 
     async def delete(self, session_id: str) -> None:
@@ -170,7 +172,7 @@ class Ledger:
 
 
 def _release(taken: asyncio.Future[Lease]) -> None:
-    """The caller was cancelled meanwhile."""
+    """Release a lease whose caller was cancelled while it was taken."""
     if not taken.cancelled() and taken.exception() is None:
         taken.result().release()
 

@@ -1,4 +1,4 @@
-"""Private directories, and locks on files that the system takes back when their process ends, however it ends."""
+"""Private directories, and file locks that the system releases when their process ends for any reason."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 LOCK_BYTE: Final = 1 << 30
-"""where the lock lies on Windows, beyond any text: a locked byte cannot be read there"""
+"""offset of the locked byte on Windows. It lies beyond any text, because a locked byte cannot be read there."""
 
 
 def make_private(directory: Path) -> None:
-    """Make a directory, and those above it that are missing, for the user alone. One that exists is left as it is."""
+    """Create a directory and its missing parents, accessible to the user only. An existing one is left unchanged."""
     if not directory.is_dir():
         if directory.parent != directory:
             make_private(directory.parent)
@@ -20,7 +20,7 @@ def make_private(directory: Path) -> None:
 
 
 def open_lock_file(path: Path) -> int:
-    """Open or make it. Children do not inherit it (PEP 446), so no child keeps a lock alive."""
+    """Open or create a lock file. Child processes do not inherit it (PEP 446), so none keeps a lock alive."""
     return os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
 
 
@@ -28,7 +28,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def lock_alone(fd: int) -> bool:
-        """Take the lock, or say that somebody has it."""
+        """Take the lock. Returns False if another owner has it."""
         position = os.lseek(fd, 0, os.SEEK_CUR)
         os.lseek(fd, LOCK_BYTE, os.SEEK_SET)
         try:
@@ -48,7 +48,7 @@ else:
     # flock, not lockf: the lock belongs to the open file, so that two ledgers in one process exclude each other too.
 
     def lock_alone(fd: int) -> bool:
-        """Take the lock, or say that somebody has it."""
+        """Take the lock. Returns False if another owner has it."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -56,5 +56,5 @@ else:
         return True
 
     def lock_shared(fd: int) -> None:
-        """Share the lock; waits while another process has it alone."""
+        """Take a shared lock. Waits while another process has an exclusive one."""
         fcntl.flock(fd, fcntl.LOCK_SH)

@@ -1,4 +1,4 @@
-"""The values the store gives out."""
+"""The values that the store returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_USAGE: Final = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Where a session's numbering stands: the last `n`, the last `seq`, and the hash of the last audit entry."""
+    """The last `n` and `seq` of a session, and the hash of its last audit entry."""
 
     n: int
     seq: int
@@ -21,16 +21,16 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class RecordPage:
-    """Entries in order. `has_more`: there are earlier ones; ask with `before_n` = the first kept entry's n."""
+    """Entries in order. If `has_more`, pass the first kept entry's `n` as `before_n` to get earlier ones."""
 
     entries: tuple[Entry, ...]
     has_more: bool
 
 
 class SessionRow(NamedTuple):
-    """A session in the catalog, as it is stored. `workspace` is a directory or None."""
+    """A row of the sessions table. `workspace` is a directory or None."""
 
-    # A tuple, unlike the other values, and flat: a list of ten thousand is made six times faster.
+    # A flat tuple, unlike the other values: building a list of ten thousand is six times faster.
     id: str
     title: str
     workspace: str | None
@@ -62,7 +62,7 @@ class SessionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A place in a text that a search found. `marks` are the found words, as (start, end) in `text`."""
+    """A search match in a text. `marks` are the matched words as (start, end) in `text`."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -70,7 +70,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class StoreNotice:
-    """Something the user should know of the store: a database set aside, records that could not be saved."""
+    """A message for the user about the store: a database that was set aside, records that could not be saved."""
 
     message: str
     remedy: str

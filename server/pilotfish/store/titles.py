@@ -1,4 +1,4 @@
-"""Titles made from prompts."""
+"""Session titles, generated from prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DECORATION: Final = re.compile(r"^(?:[#>*`\s-]+|\d+[.)]\s+)+")
 
 
 def title_of(prompt: Sequence[Mapping[str, Any]]) -> str:
-    """A title from the blocks of a prompt: its first line with words, cut at a word; else what was attached."""
+    """A title from the blocks of a prompt: the first line with a letter or digit, or the name of an attachment."""
     for block in prompt:
         if block.get("type") == "text":
             for line in str(block.get("text", "")).splitlines():
@@ -28,7 +28,7 @@ def title_of(prompt: Sequence[Mapping[str, Any]]) -> str:
 
 
 def shorten(text: str) -> str:
-    """One line of at most MAX_TITLE_CHARS, cut at a word where there is one."""
+    """One line of at most MAX_TITLE_CHARS, cut between words if possible."""
     line = _SPACE.sub(" ", text).strip()
     if len(line) <= MAX_TITLE_CHARS:
         return line

@@ -1,1 +1,1 @@
-"""Logs, traces and memory figures."""
+"""Logs and memory usage."""

@@ -1,9 +1,10 @@
-"""The server's log: warnings to stderr, and everything to the user's log file. Never to stdout.
+"""The language server's log: warnings to stderr, everything to the user's log file, nothing to stdout.
 
-The file is opened when the engine is there, because what it needs costs the start too much; what was said before is
-written then. No line holds a key.
+The file is opened after the engine has been loaded, because the imports it needs would delay the start. Earlier records
+are buffered until then. API keys are masked.
 
-An editor that does not read stderr must not stop the server, so a thread writes, and a full queue loses lines.
+An editor that does not read stderr must not block the server, so a thread writes there, and lines are dropped when its
+queue is full.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import threading
 from collections import deque
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-_WAITING = 2000  # lines
+_MAX_QUEUED = 2000  # lines
 
 
 class _ToStderr(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._lines: deque[str] = deque(maxlen=_WAITING)
+        self._lines: deque[str] = deque(maxlen=_MAX_QUEUED)
         self._more = threading.Event()
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
@@ -48,44 +49,44 @@ class _Masked(logging.Formatter):
         return mask(super().format(record))[0]
 
 
-class _Early(logging.Handler):
-    """Keeps what is said before there is a file."""
+class _Buffer(logging.Handler):
+    """Buffers records until the log file is open."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept: deque[logging.LogRecord] = deque(maxlen=_WAITING)
+        self.records: deque[logging.LogRecord] = deque(maxlen=_MAX_QUEUED)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.kept.append(record)
+        self.records.append(record)
 
 
 def start_log() -> None:
-    """Called once, when the server starts."""
+    """Log warnings to stderr and buffer everything else. Called once, when the server starts."""
     root = logging.getLogger()
     stderr = _ToStderr()
     stderr.setFormatter(_Masked(_FORMAT))
     root.addHandler(stderr)
-    root.addHandler(_Early())
-    # Each answer with an error would be a traceback; `report_server_error` logs what is unexpected.
+    root.addHandler(_Buffer())
+    # pygls logs a traceback for each error response; `report_server_error` logs the unexpected ones.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
 
 
 def keep_log() -> None:
-    """Have a file from now on, where `PILOTFISH_LOG` says or in the user's log directory; `off`: none."""
+    """Open the log file and write the buffered records to it. `PILOTFISH_LOG` sets its path; `off` means no file."""
     from pilotfish.telemetry.logs import file_handler, log_path
 
     root = logging.getLogger()
-    for early in [handler for handler in root.handlers if isinstance(handler, _Early)]:
-        root.removeHandler(early)
+    for buffer in [handler for handler in root.handlers if isinstance(handler, _Buffer)]:
+        root.removeHandler(buffer)
         path = log_path()
         if path is None:
             continue
         try:
             file = file_handler(path)
         except OSError as error:
-            root.warning("No log is kept: %s", error)
+            root.warning("Cannot write the log file: %s", error)
             continue
-        for record in early.kept:
+        for record in buffer.records:
             file.handle(record)
         root.addHandler(file)
         logging.getLogger("pilotfish").setLevel(logging.INFO)

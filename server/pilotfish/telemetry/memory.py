@@ -1,4 +1,4 @@
-"""How much memory this process holds."""
+"""The memory usage of this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def resident_bytes() -> int | None:
-    """What the process holds; None where the system does not say."""
+    """The resident memory of this process. None if the system does not report it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,1 +1,1 @@
-"""The SQLite database of the store: its file, its two threads, its tables."""
+"""The SQLite database of the store: its file, its reader and writer threads, its tables."""

@@ -1,4 +1,4 @@
-"""Large payloads, stored once by their hash, for as long as a record names them."""
+"""Blobs: large payloads, stored once under their hash and kept while a record references them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pilotfish.errors import StorageError
 MIN_PACKED_BYTES: Final = 1_024
 
 MAX_PIN_SECONDS: Final = 86_400
-"""how long a blob that was put and never named is kept for a process that may have died meanwhile"""
+"""how long a blob without a reference is kept for the process that put it, which may have died"""
 
 
 def hash_of(data: bytes) -> str:
@@ -24,8 +24,8 @@ def hash_of(data: bytes) -> str:
 class Blobs:
     """The blobs of one database.
 
-    Between `put` and the record that names it, a blob is pinned: another process that deletes the only session with
-    the same payload must not take it away.
+    A blob is pinned between `put` and the record that references it. Without the pin, another process that deletes the
+    only session with the same payload would delete the blob.
     """
 
     def __init__(self, db: sqlite3.Connection) -> None:
@@ -34,14 +34,14 @@ class Blobs:
         self._pinned: Counter[str] = Counter()
 
     def put(self, hash_: str, data: bytes) -> None:
-        """Store and pin."""
+        """Store and pin a blob."""
         self.add(hash_, data)
         self._pinned[hash_] += 1
         if self._pinned[hash_] == 1:
             self._db.execute("INSERT OR IGNORE INTO uses VALUES (?, ?, ?)", (self._pin, int(time.time()), hash_))
 
     def add(self, hash_: str, data: bytes) -> None:
-        """Store, unless it is there."""
+        """Store a blob if it does not exist yet."""
         if self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (hash_,)).fetchone():
             return
         packed = zlib.compress(data, 1) if len(data) >= MIN_PACKED_BYTES else data
@@ -62,7 +62,7 @@ class Blobs:
         return data
 
     def name(self, key: int, n: int, hash_: str) -> None:
-        """Record n of a session names this blob; a pin of ours has served."""
+        """Add the reference from record `n` of a session, and release one pin of this process."""
         self._db.execute("INSERT OR IGNORE INTO uses VALUES (?, ?, ?)", (key, n, hash_))
         if self._pinned[hash_] > 1:
             self._pinned[hash_] -= 1
@@ -70,9 +70,9 @@ class Blobs:
             self._db.execute("DELETE FROM uses WHERE session = ? AND hash = ?", (self._pin, hash_))
 
     def forget(self, key: int) -> None:
-        """A session is deleted: what only it named goes with it, and so does what nobody came to name."""
+        """Delete a session's references, expired pins, and the blobs that have no reference left."""
         stale = int(time.time()) - MAX_PIN_SECONDS
-        gone = [
+        candidates = [
             hash_
             for (hash_,) in self._db.execute(
                 "SELECT DISTINCT hash FROM uses WHERE session = ? OR (session < 0 AND n < ?)", (key, stale)
@@ -81,15 +81,15 @@ class Blobs:
         self._db.execute("DELETE FROM uses WHERE session = ? OR (session < 0 AND n < ?)", (key, stale))
         self._db.executemany(
             "DELETE FROM blobs WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM uses WHERE hash = blobs.hash)",
-            [(hash_,) for hash_ in gone],
+            [(hash_,) for hash_ in candidates],
         )
 
     def pins(self) -> Counter[str] | None:
-        """What `restore_pins` needs; None where there are none, as in most transactions."""
+        """The pins before a transaction, for `restore_pins`. None if there are none, as in most transactions."""
         return self._pinned.copy() if self._pinned else None
 
     def restore_pins(self, pins: Counter[str] | None) -> None:
-        """After a rollback."""
+        """Undo changes to the pins, after a rollback."""
         self._pinned = Counter() if pins is None else pins
 
 

@@ -1,8 +1,8 @@
-"""Records as the database holds them, and back.
+"""Converts records to the JSON bodies in the database, and back.
 
-A long string inside a record is taken out of it and stored once by its hash: the same output lies in a call's record
-and in the message that returns it, the same arguments in every status of a call, an image in every prompt that shows
-it. In its place stands `{"$blob": hash}`.
+A long string inside a record is stored once as a blob and replaced by `{"$blob": hash}`. The same output occurs in the
+record of a call and in the message that returns it, the same arguments in every status of a call, and an image in every
+prompt that contains it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from pilotfish.conversation.records import (
 from pilotfish.store.db.blobs import hash_of
 
 MIN_TAKEN_OUT: Final = 8_192
-"""characters of a string that is stored apart"""
+"""length in characters from which a string is stored as a blob"""
 
 LOST: Final = "[This text was lost with a damaged database.]"
 
 _MARK: Final = "$blob"
-_NAMED: Final = re.compile(r'"\$blob":"([0-9a-f]{40})"')
-_NOTHING: Final[Mapping[str, bytes]] = {}
+_REFERENCE: Final = re.compile(r'"\$blob":"([0-9a-f]{40})"')
+_NO_STRINGS: Final[Mapping[str, bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A record as it is stored: its JSON, and the long strings taken out of it by their hashes."""
+    """A record as it is stored: its JSON, and the long strings that were taken out of it, keyed by hash."""
 
     json: str
     taken_out: Mapping[str, bytes]
@@ -47,21 +47,21 @@ class Body:
 def encode(record: Record) -> Body:
     body = encode_whole(record)
     if len(body) < MIN_TAKEN_OUT and _MARK not in body:
-        return Body(body, _NOTHING)
+        return Body(body, _NO_STRINGS)
     taken_out: dict[str, bytes] = {}
-    # json, not orjson: that would make floats of very large integers.
+    # json, not orjson: orjson would turn very large integers into floats.
     remainder = _take_out(json.loads(body), taken_out)
     return Body(json.dumps(remainder, ensure_ascii=False, separators=(",", ":")), taken_out)
 
 
 def encode_whole(record: Record) -> str:
-    """With nothing taken out."""
+    """The JSON of a record with all its strings in place."""
     return record_to_json(record).decode()
 
 
 def decode(n: int, type_: str, body: str, fetch: Callable[[str], bytes | None]) -> Record:
-    """A record from its body. One that cannot be read becomes a notice in its place: it neither vanishes silently nor
-    takes the session with it."""
+    """Parse a record from its body. An unreadable one is replaced by a notice, so that the loss is visible and the rest
+    of the session can be read."""
     try:
         if _MARK in body:
             body = json.dumps(_put_back(json.loads(body), fetch), ensure_ascii=False)
@@ -77,7 +77,7 @@ def decode(n: int, type_: str, body: str, fetch: Callable[[str], bytes | None]) 
 
 
 def blobs_of(record: Record) -> tuple[str, ...]:
-    """The blobs a record names: they live as long as it does."""
+    """The hashes of the blobs that a record references."""
     match record:
         case MessageRecord(binary_content=attached):
             return tuple(attachment.blob for attachment in attached)
@@ -91,7 +91,7 @@ def blobs_of(record: Record) -> tuple[str, ...]:
 
 def taken_out_of(body: str) -> list[str]:
     """The hashes of the strings that were taken out of a stored body."""
-    return _NAMED.findall(body)
+    return _REFERENCE.findall(body)
 
 
 def _take_out(value: Any, taken_out: dict[str, bytes]) -> Any:
@@ -115,12 +115,12 @@ def _take_out(value: Any, taken_out: dict[str, bytes]) -> Any:
 def _put_back(value: Any, fetch: Callable[[str], bytes | None]) -> Any:
     match value:
         case dict():
-            fat = cast("dict[str, Any]", value)
-            mark = fat.get(_MARK)
+            mapping = cast("dict[str, Any]", value)
+            mark = mapping.get(_MARK)
             if isinstance(mark, str):
                 data = fetch(mark)
                 return LOST if data is None else data.decode()
-            escaped = cast("dict[str, Any]", mark[0]) if isinstance(mark, list) else fat
+            escaped = cast("dict[str, Any]", mark[0]) if isinstance(mark, list) else mapping
             return {key: _put_back(item, fetch) for key, item in escaped.items()}
         case list():
             return [_put_back(item, fetch) for item in cast("list[Any]", value)]

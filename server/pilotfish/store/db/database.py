@@ -1,8 +1,8 @@
-"""The database file: where it is, how it is opened, and what happens to a damaged one.
+"""Locates and opens the database file, and replaces a damaged one.
 
-A damaged database is never overwritten: it is moved into a directory of its own beside the new one, and what SQLite
-can still read of it is copied over. That needs the file for oneself: every ledger keeps a shared lock on
-`sessions.lock` while it is open, and setting aside takes it exclusively.
+A damaged database is never overwritten. It is moved into a new directory beside the database, and what SQLite can still
+read is copied into a new file. This requires exclusive access: every open ledger holds a shared lock on
+`sessions.lock`, and the replacement takes that lock exclusively.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pilotfish.store.rows import StoreNotice
 DATABASE: Final = "sessions.db"
 LOCK: Final = "sessions.lock"
 SUSPECT: Final = "sessions.db.suspect"
-"""left by a program that met damage: the next one to open the database looks through all of it"""
+"""marker file left after damage was found: the next open checks the whole database"""
 UNSCRUBBED: Final = "sessions.db.unscrubbed"
-"""there is deleted text in the search index that has not been overwritten yet"""
+"""marker file: the search index still contains deleted text that must be overwritten"""
 SALVAGED: Final = "sessions.db.salvaged"
 
 MAX_IDLE_LOG_BYTES: Final = 16 << 20
 
 BUSY_SECONDS: Final = 5.0
-"""how long a commit waits for another process's commit"""
+"""how long a commit waits for the commit of another process"""
 
 
 def directory_of(location: Path | str | None) -> Path:
-    """The directory a `storage` setting means; None is the user's state directory."""
+    """The directory for a `storage` setting. None means the user's state directory."""
     if location is None:
         from platformdirs import user_state_path
 
@@ -50,8 +50,8 @@ def directory_of(location: Path | str | None) -> Path:
 
 
 def _directory_of_url(url: str) -> Path:
-    """`sqlite:///` with a path behind it, absolute when that begins with another slash, or a `file:` URL: of the
-    directory, or of the database in it."""
+    """The directory for a `sqlite:///path` URL (absolute if the path starts with another slash) or a `file:` URL. The
+    URL may name the directory or the database in it."""
     scheme, _, rest = url.partition("://")
     match scheme.lower():
         case "sqlite" if rest.startswith("/") and rest.strip("/"):
@@ -60,41 +60,43 @@ def _directory_of_url(url: str) -> Path:
             path = Path(url2pathname(rest))
         case "sqlite" | "file":
             raise StorageError(
-                f"`storage` names no place: {scheme}://{rest}",
-                remedy="Write sqlite:////home/me/sessions, or just the directory.",
+                f"The `storage` URL has no path: {scheme}://{rest}",
+                remedy="Use a URL such as sqlite:////home/me/sessions, or just the directory.",
             )
         case _:
             raise StorageError(
-                f"This Pilotfish stores sessions in SQLite; it knows no database server ({scheme}).",
+                f"Pilotfish stores sessions in SQLite; `{scheme}` databases are not supported.",
                 remedy="Set `storage` to a directory, or to a URL such as sqlite:////home/me/sessions.",
             )
     if path.name == DATABASE:
         return path.parent
     if path.suffix in (".db", ".sqlite", ".sqlite3") and not path.is_dir():
         raise StorageError(
-            f"The database is called {DATABASE}, not {path.name}.",
-            remedy=f"Name its directory in `storage`, or {path.with_name(DATABASE)}.",
+            f"The database file must be named {DATABASE}, not {path.name}.",
+            remedy=f"Set `storage` to its directory, or to {path.with_name(DATABASE)}.",
         )
     return path
 
 
 class DatabaseFile:
-    """The file of a database in its directory, and this process's presence there."""
+    """The database file, and this process's lock on it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / DATABASE
-        self._presence: int | None = None
+        self._lock_fd: int | None = None
         self._opened: os.stat_result | None = None
-        """the file that `open` has opened"""
+        """the identity of the file that `open` has opened"""
 
     def open(self) -> tuple[sqlite3.Connection, list[StoreNotice]]:
-        """The database, made when there is none, at this program's version; private to the user. A damaged one has
-        been set aside, and the notices say so."""
+        """Open the database, or create it, at this program's schema version and private to the user.
+
+        A damaged database is replaced first; the notices report that.
+        """
         self._enter()
         notices: list[StoreNotice] = []
         if (self.directory / SALVAGED).exists():
-            # A program was killed after it had salvaged, and before it had put the copy in its place.
+            # A process was killed after it had finished the salvaged copy and before it had replaced the database.
             notices.append(self._alone(lambda: self._replace_damaged("")))
         try:
             db = self._connect()
@@ -107,15 +109,15 @@ class DatabaseFile:
         return db, notices
 
     def open_reader(self) -> sqlite3.Connection:
-        """A second connection that cannot write."""
+        """Open a second connection that cannot write."""
         db = _connection(self.path)
         db.execute("PRAGMA query_only = ON")
         return db
 
     def open_read_only(self) -> sqlite3.Connection | None:
-        """The database as it lies there, if it is ours and can be read."""
+        """Open the database without writing to it. None if it cannot be read or has another schema version."""
         uri = self.path.absolute().as_uri()
-        # A log needs a directory that can be written; without one we read the file as if nobody wrote to it.
+        # WAL mode needs a writable directory. Without one, `immutable` reads the file as if nobody wrote to it.
         for mode in ("mode=ro", "mode=ro&immutable=1"):
             with contextlib.suppress(sqlite3.Error):
                 db = sqlite3.connect(f"{uri}?{mode}", uri=True, isolation_level=None)
@@ -129,13 +131,13 @@ class DatabaseFile:
         return None
 
     def mark_suspect(self) -> None:
-        """Have the next opening check the whole database."""
+        """Make the next open check the whole database."""
         with contextlib.suppress(OSError):
             (self.directory / SUSPECT).touch(mode=0o600)
 
     @property
     def is_scrubbed(self) -> bool:
-        """Whether nothing of what was deleted is left in the file."""
+        """Whether the file contains no deleted text any more."""
         return not (self.directory / UNSCRUBBED).exists()
 
     def mark_scrubbed(self, scrubbed: bool) -> None:
@@ -145,7 +147,7 @@ class DatabaseFile:
             (self.directory / UNSCRUBBED).touch(mode=0o600)
 
     def check_in_place(self) -> None:
-        """Raises `DatabaseGone` if the file that was opened is not the one at its path any more."""
+        """Raises `DatabaseGone` if the opened file was deleted or replaced."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -155,18 +157,18 @@ class DatabaseFile:
             raise DatabaseGone
 
     def leave(self) -> None:
-        if self._presence is not None:
-            os.close(self._presence)
-            self._presence = None
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None
 
     def _enter(self) -> None:
         make_private(self.directory)
-        if self._presence is None:
-            self._presence = open_lock_file(self.directory / LOCK)
-            lock_shared(self._presence)
+        if self._lock_fd is None:
+            self._lock_fd = open_lock_file(self.directory / LOCK)
+            lock_shared(self._lock_fd)
         if not self.path.exists() and not (self.directory / SALVAGED).exists():
             with contextlib.suppress(FileExistsError):
-                # SQLite gives its other files the mode of this one.
+                # SQLite creates its other files with the mode of this one.
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def _connect(self) -> sqlite3.Connection:
@@ -174,7 +176,7 @@ class DatabaseFile:
         try:
             refuse_newer(db)
             if db.execute("PRAGMA page_count").fetchone() == (0,):
-                db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # a deleted session's room can be given back
+                db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # frees the space of deleted sessions
             _use_write_ahead_log(db)
             db.execute("PRAGMA secure_delete = ON")
             db.execute(f"PRAGMA journal_size_limit = {MAX_IDLE_LOG_BYTES}")
@@ -192,22 +194,22 @@ class DatabaseFile:
         return db
 
     def _alone(self, work: Callable[[], StoreNotice]) -> StoreNotice:
-        """Do something to the files that no other process has open."""
-        if self._presence is None or not lock_alone(self._presence):
-            # Two that found the damage must not wait for each other: whoever comes back first is alone.
+        """Run `work` with exclusive access to the files."""
+        if self._lock_fd is None or not lock_alone(self._lock_fd):
+            # Two processes that found the damage must not wait for each other: the first to retry gets the lock.
             self.leave()
             raise StorageError(
-                "The session database is damaged, and another Pilotfish has it open.",
-                remedy="Close the other windows: it is then repaired, and the damaged file kept. "
+                "The session database is damaged, and another Pilotfish process has it open.",
+                remedy="Close the other windows. Pilotfish then repairs the database and keeps the damaged file. "
                 "Until then sessions are kept in memory only.",
             )
         try:
             return work()
         finally:
-            lock_shared(self._presence)
+            lock_shared(self._lock_fd)
 
     def _salvage(self) -> StoreNotice:
-        """Copy what can be read into a new database. From its last line on, the copy counts."""
+        """Copy what can be read into a new database. Once the copy is renamed, it replaces the damaged database."""
         from pilotfish.store.db.salvage import salvage
 
         copy = self.directory / f"{SALVAGED}.new"
@@ -216,11 +218,10 @@ class DatabaseFile:
         os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         saved = salvage(self.path, copy)
         copy.replace(self.directory / SALVAGED)
-        return self._replace_damaged(f"{saved.words()} ")
+        return self._replace_damaged(f"{saved.summary()} ")
 
-    def _replace_damaged(self, words: str) -> StoreNotice:
-        """Move the damaged database away with its log (that must never meet another database), and put the copy in
-        its place."""
+    def _replace_damaged(self, summary: str) -> StoreNotice:
+        """Move the damaged database away with its log, which must not be applied to the copy. Put the copy there."""
         aside = self._new_directory(time.strftime("damaged-%Y%m%d-%H%M%S"))
         for file in _files_of(self.path):
             if file.exists():
@@ -228,8 +229,8 @@ class DatabaseFile:
         (self.directory / SUSPECT).unlink(missing_ok=True)
         (self.directory / SALVAGED).replace(self.path)
         return StoreNotice(
-            f"The session database was damaged. {words}The damaged file is kept in {aside}.",
-            "Nothing needs to be done. If something is missing, keep that directory: it may still be in there.",
+            f"The session database was damaged. {summary}The damaged file is kept in {aside}.",
+            "No action is needed. If something is missing, keep that directory: it may contain the missing data.",
         )
 
     def _new_directory(self, name: str) -> Path:
@@ -245,7 +246,7 @@ class DatabaseFile:
 
 
 def _connection(path: Path) -> sqlite3.Connection:
-    # rw, not rwc: a database that vanished must not come back empty while others still write to the old one.
+    # rw, not rwc: a deleted database must not be recreated empty while others still write to the old file.
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(
         uri,
@@ -255,17 +256,19 @@ def _connection(path: Path) -> sqlite3.Connection:
         cached_statements=256,
     )
     try:
-        db.execute("PRAGMA cache_size = -512")  # KiB: records are written once and seldom read
-        db.execute("PRAGMA temp_store = MEMORY")  # nothing of a session lies in a directory for everybody
-    except BaseException:  # damaged so that not even these can be said
+        db.execute("PRAGMA cache_size = -512")  # in KiB: records are written once and rarely read
+        db.execute("PRAGMA temp_store = MEMORY")  # no session data in a shared temporary directory
+    except BaseException:  # too damaged even for these statements
         db.close()
         raise
     return db
 
 
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:
-    """Two processes that open a new database at once get in each other's way here, and the busy timeout does not help.
-    On a file system without shared memory (some network disks) SQLite keeps its rollback journal, which is slower."""
+    """Switch to WAL mode, with retries: the busy timeout does not cover two processes that create a database at once.
+
+    On a file system without shared memory (some network disks) SQLite keeps its slower rollback journal.
+    """
     for attempt in range(50):
         try:
             db.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -278,7 +281,7 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
 
 
 def _repair(db: sqlite3.Connection) -> None:
-    """Check a suspect database. A search index alone can be rebuilt; other damage is raised."""
+    """Check a suspect database. A damaged search index is rebuilt; other damage is raised."""
     if db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
         raise DamagedDatabase
     index = SearchIndex(db)

@@ -1,7 +1,7 @@
 """The last numbers of each session (its head), cached for the writing connection.
 
-A batch of appends reads a session's row once and writes it once. Between transactions the rows stay cached until
-another process has written.
+A batch of appends reads a session's row once and writes it once. The rows stay cached between transactions until
+another process writes to the database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pilotfish.store.rows import NO_USAGE
 
 @dataclass(slots=True)
 class SessionHead:
-    """The last numbers of a session, and what the transaction adds to its sums."""
+    """The last numbers of a session, and what the transaction adds to its totals."""
 
     key: int
     title: str
@@ -24,7 +24,7 @@ class SessionHead:
     seq: int
     audit_hash: str
     dirty: bool = False
-    """whether a kept record was added: chunks alone change no row"""
+    """whether a kept record was added; chunks alone do not change the row"""
     updated_at: float | None = None
     turns: int = 0
     usage: Usage = NO_USAGE
@@ -39,7 +39,7 @@ class SessionHeads:
         self._data_version = -1
 
     def refresh(self) -> None:
-        """Call when a transaction begins. Drops the cache if another process has written."""
+        """Drop the cache if another process has written. Called when a transaction begins."""
         version: int = self._db.execute("PRAGMA data_version").fetchone()[0]
         if version != self._data_version:
             self._cached.clear()
@@ -50,7 +50,7 @@ class SessionHeads:
         self._cached.clear()
 
     def drop(self, session_id: str) -> None:
-        """The session is deleted; the others keep what they have to write."""
+        """Forget a deleted session; pending changes of other sessions are kept."""
         self._cached.pop(session_id, None)
 
     def of(self, session_id: str) -> SessionHead:
@@ -75,7 +75,7 @@ class SessionHeads:
         return head
 
     def write(self) -> None:
-        """Call before a transaction is committed. Writes every row that changed."""
+        """Write every row that changed. Called before a transaction is committed."""
         for head in self._cached.values():
             if not head.dirty:
                 continue

@@ -1,7 +1,7 @@
-"""Tables in memory on top of tables on disk that cannot be written at the moment.
+"""In-memory tables on top of the tables on disk, used while the disk cannot be written.
 
-While the disk refuses writes, sessions go on here: the row and the head of a session are copied when it is first
-written to, and reading joins the records on disk with those in memory.
+The row and the head of a session are copied into memory when it is first written to. Reads combine the records on disk
+with those in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pilotfish.store.rows import Heads, RecordPage, SessionRow, Snippet
 
 
 class MemoryOverlay(Tables):
-    """`beneath` is None when the disk cannot even be read."""
+    """`beneath` are the tables on disk, or None if they cannot be read either."""
 
     def __init__(self, beneath: Tables | None) -> None:
         db = sqlite3.connect(":memory:", isolation_level=None)
@@ -71,7 +71,7 @@ class MemoryOverlay(Tables):
 
     def create(self, row: SessionRow) -> None:
         if self._is_below(row.id):
-            self._below(row.id).create(row)  # refuses the id
+            self._below(row.id).create(row)  # raises: the id is taken
         super().create(row)
 
     def get(self, session_id: str) -> SessionRow:
@@ -84,7 +84,7 @@ class MemoryOverlay(Tables):
         for session_id in rows:
             if self.has(session_id):
                 rows[session_id] = super().get(session_id)
-        # One that was written to since is newer now, and may belong to an earlier page.
+        # A session that was written to since then is newer now, and may belong on an earlier page.
         rows = {id_: row for id_, row in rows.items() if before is None or (row.updated_at, id_) < before}
         rows |= {row.id: row for row in super().newest(workspace, terms, before, limit)}
         return sorted(rows.values(), key=lambda row: (row.updated_at, row.id), reverse=True)[:limit]
@@ -113,14 +113,14 @@ class MemoryOverlay(Tables):
         return True
 
     def _below(self, session_id: str) -> Tables:
-        """The tables on disk; without a disk the session is simply not known."""
+        """The tables on disk. Raises `UnknownSession` if they cannot be read."""
         if self.beneath is None:
             super().key_of(session_id)
             raise unknown(session_id)
         return self.beneath
 
     def _copy_head(self, session_id: str) -> None:
-        """Copy the row of a session on disk, with its heads: its next records follow them."""
+        """Copy the row and the heads of a session from disk, so that its next records continue the numbering."""
         if self.has(session_id):
             return
         below = self._below(session_id)
@@ -135,5 +135,5 @@ class MemoryOverlay(Tables):
 def _not_now(done: str) -> StorageError:
     return StorageError(
         f"The session cannot be {done} while the session database cannot be written.",
-        remedy="Try again when the disk works.",
+        remedy="Try again when the database can be written.",
     )

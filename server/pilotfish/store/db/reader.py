@@ -1,4 +1,4 @@
-"""The reader: a second thread and connection, so that a search or an export does not delay a turn's records."""
+"""Reads on a second thread and connection, so that a search or an export does not delay a turn's records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pilotfish.store.db.sqlite_errors import DamagedDatabase, is_damage, trouble_of
+from pilotfish.store.db.sqlite_errors import DamagedDatabase, disk_error_of, is_damage
 from pilotfish.store.db.tables import Tables
 from pilotfish.store.db.worker import StoreJob, WorkerThread, read
 from pilotfish.store.db.writer import DatabaseWriter
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Reader:
-    """Reads what is committed."""
+    """Reads committed data."""
 
     def __init__(self, writer: DatabaseWriter) -> None:
         self._writer = writer
@@ -25,7 +25,7 @@ class Reader:
         self._thread = WorkerThread("pilotfish-store-reader", self)
 
     def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
-        """Raises `DamagedDatabase` if the writer has to repair the database."""
+        """Run `work` on the reader thread. Raises `DamagedDatabase` if the writer has to repair the database."""
         return self._thread.put(StoreJob(work))
 
     async def aclose(self) -> None:
@@ -49,7 +49,7 @@ class Reader:
                 read(job, self._current())
             except (sqlite3.Error, OSError) as error:
                 self.stop()
-                job.error = DamagedDatabase() if is_damage(error) else trouble_of(error) or error
+                job.error = DamagedDatabase() if is_damage(error) else disk_error_of(error) or error
 
     def _current(self) -> Tables:
         if self._tables is None or self._generation != self._writer.generation:

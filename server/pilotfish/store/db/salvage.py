@@ -1,7 +1,7 @@
-"""What can still be read of a damaged database, copied into a new one.
+"""Copies the readable rows of a damaged database into a new one.
 
-Rows are read in the order of their numbers. Where a page is broken, the range that contains it is halved until the
-readable rows on both sides of it have been found. The search index and the links to payloads are made anew.
+Rows are read in the order of their row numbers. A range that contains a damaged page is halved until the readable rows
+on both sides of the page are found. The search index and the references to blobs are rebuilt.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pilotfish.store.db.tables import Tables, clean
 from pilotfish.store.titles import title_of
 
 MAX_FAILURES: Final = 50_000
-"""reads of one table that may fail before we give it up: seconds"""
+"""failed reads after which the rest of a table is given up; this takes seconds"""
 
 PATIENCE: Final = 200
-"""failures in a row before ranges are passed over"""
+"""consecutive failures before ranges are skipped"""
 
 MAX_ROWS_PER_PAGE: Final = 200
 
@@ -34,14 +34,14 @@ class Salvaged:
     sessions: int
     records: int
 
-    def words(self) -> str:
+    def summary(self) -> str:
         if not self.sessions:
-            return "Nothing in it could be read."
+            return "No session could be recovered."
         return f"{self.sessions} sessions with {self.records} records were recovered; some may be incomplete."
 
 
 def salvage(source: Path, target: Path) -> Salvaged:
-    """Copy all readable rows of `source`, which is only read, into `target`, an empty file."""
+    """Copy all readable rows of `source` into `target`, an empty file. `source` is not changed."""
     new = sqlite3.connect(target, isolation_level=None)
     try:
         migrate(new)
@@ -53,7 +53,7 @@ def salvage(source: Path, target: Path) -> Salvaged:
             return Salvaged(0, 0)
         try:
             old.text_factory = _lenient
-            # SQLite's own switch for recovery: it then opens a file that is shorter than it should be.
+            # SQLite's switch for recovery: it also opens a file that is shorter than its header claims.
             old.execute("PRAGMA writable_schema = ON")
             found = _copy(old, tables)
         finally:
@@ -73,7 +73,7 @@ def _copy(old: sqlite3.Connection, tables: Tables) -> Salvaged:
         data = tables.blobs.get(hash_)
         if data is None or hash_of(data) != hash_:
             new.execute("DELETE FROM blobs WHERE id = ?", (id_,))
-    _name_the_nameless(old, new)
+    _add_missing_sessions(old, new)
     keys: list[int] = [key for (key,) in new.execute("SELECT key FROM sessions ORDER BY key")]
     for key in keys:
         _copy_chunks(old, new, key)
@@ -82,29 +82,29 @@ def _copy(old: sqlite3.Connection, tables: Tables) -> Salvaged:
 
 
 def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: str, number: str) -> int:
-    """Copy the rows of a table by its row number. Columns that only one of the two versions knows are left out."""
+    """Copy a table row by row number. Columns that only one of the two schema versions has are left out."""
     known = _columns(new, table)
     shared = [column for column in _columns(old, table) if column in known]
     if number not in shared:
         return 0
     names = ", ".join([number, *(column for column in shared if column != number)])
-    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(shared))})"  # noqa: S608  names of our own schema
+    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(shared))})"  # noqa: S608 -- names of our own schema
     copied = 0
-    for row in _readable(old, f"SELECT {names} FROM {table} WHERE {number} BETWEEN ? AND ? ORDER BY {number}", table):  # noqa: S608  likewise
+    for row in _readable(old, f"SELECT {names} FROM {table} WHERE {number} BETWEEN ? AND ? ORDER BY {number}", table):  # noqa: S608 -- names of our own schema
         copied += new.execute(insert, row).rowcount
     return copied
 
 
 def _readable(db: sqlite3.Connection, select: str, table: str) -> Iterator[Sequence[Any]]:
-    """The rows of a numbered table that can be read. The first column is the number.
+    """The readable rows of a table. The first column is the row number.
 
-    A range that fails is halved. Where nothing succeeds for long, narrow ranges are passed over, so that a wide gap
-    costs little; when rows are found again behind it, the last range passed over is tried once more in full.
+    A range that fails is halved. After many consecutive failures narrow ranges are skipped, so that a wide gap costs
+    little. When rows are found again after the gap, the last skipped range is read once more in full.
     """
     ranges = [(0, _highest(db, table))]
-    failures = in_a_row = 0
+    failures = consecutive = 0
     width = 1
-    passed_over: tuple[int, int] | None = None
+    skipped: tuple[int, int] | None = None
     while ranges and failures < MAX_FAILURES:
         low, high = ranges.pop()
         last = low - 1
@@ -114,24 +114,24 @@ def _readable(db: sqlite3.Connection, select: str, table: str) -> Iterator[Seque
                 yield row
         except sqlite3.DatabaseError:
             failures += 1
-            in_a_row += 1
-            if in_a_row % PATIENCE == 0:
+            consecutive += 1
+            if consecutive % PATIENCE == 0:
                 width *= 4
             if high - last <= width:
-                passed_over = (last + 1, high)
+                skipped = (last + 1, high)
             else:
                 middle = (last + 1 + high) // 2
                 ranges += [(middle + 1, high), (last + 1, middle)]
         if last >= low:
-            if width > 1 and passed_over is not None:
-                ranges.append(passed_over)
-            in_a_row, width, passed_over = 0, 1, None
+            if width > 1 and skipped is not None:
+                ranges.append(skipped)
+            consecutive, width, skipped = 0, 1, None
 
 
 def _highest(db: sqlite3.Connection, table: str) -> int:
-    """The highest row number, or one that is probably beyond it."""
+    """The highest row number, or an upper bound if it cannot be read."""
     try:
-        highest: int | None = db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]  # noqa: S608  names of our own schema
+        highest: int | None = db.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0]  # noqa: S608 -- names of our own schema
     except sqlite3.DatabaseError:
         pages: int = db.execute("PRAGMA page_count").fetchone()[0]
         return pages * MAX_ROWS_PER_PAGE
@@ -145,8 +145,8 @@ def _columns(db: sqlite3.Connection, table: str) -> list[str]:
         return []
 
 
-def _name_the_nameless(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Give a row to sessions that have records and lost theirs; the index on ids may still know who they were."""
+def _add_missing_sessions(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
+    """Add rows for sessions that have records but lost their row. Their ids may still be in the index on ids."""
     ids: dict[int, str] = {}
     with contextlib.suppress(sqlite3.DatabaseError):
         ids.update(old.execute("SELECT key, id FROM sessions INDEXED BY sqlite_autoindex_sessions_1"))
@@ -166,11 +166,11 @@ def _copy_chunks(old: sqlite3.Connection, new: sqlite3.Connection, key: int) -> 
         for row in old.execute("SELECT session, n, seq, type, item, body FROM chunks WHERE session = ?", (key,)):
             new.execute("INSERT OR IGNORE INTO chunks VALUES (?, ?, ?, ?, ?, ?)", row)
     except sqlite3.DatabaseError:
-        return  # the text of a turn that a crash interrupted: what could be read is there
+        return  # the text of an interrupted turn: the readable part is copied
 
 
 def _rebuild(tables: Tables, key: int) -> None:
-    """Make anew what is derived from the records of a session: words, payload links, heads, title and times."""
+    """Rebuild what is derived from a session's records: search text, blob references, heads, title and times."""
     db = tables.db
     title, created, updated = db.execute(
         "SELECT title, created_at, updated_at FROM sessions WHERE key = ?", (key,)

@@ -1,9 +1,9 @@
-"""The tables, and how a file of an older program becomes one of this program.
+"""The database schema and its migrations.
 
-A database carries its schema version in `user_version`. `MIGRATIONS[v]` takes a file from version v to v + 1, inside
-one transaction. A new record type is a new version too: an older program must not open what it cannot read.
+The schema version of a database is its `user_version`. `MIGRATIONS[v]` migrates it from version v to v + 1, inside one
+transaction. A new record type needs a new version too: an older program must not open records that it cannot read.
 
-The SQL is plain on purpose: except for the two full-text tables, PostgreSQL can take it nearly as it stands.
+The SQL is deliberately plain: except for the two full-text tables, PostgreSQL accepts it with few changes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from pilotfish.errors import StorageError
 
 APPLICATION_ID: Final = 0x50_46_49_53
-"""marks the file as ours ("PFIS"), for `file` and for a person who wonders"""
+"""identifies the file as a Pilotfish database ("PFIS"), for example to the `file` command"""
 
 _V1: Final = """
 -- One row a session. n, seq and audit_hash are where its numbering stands (see also chunks); the sums are of its
@@ -92,7 +92,7 @@ CREATE VIRTUAL TABLE titles USING fts5 (title, tokenize = "unicode61 remove_diac
 """
 
 MIGRATIONS: Final[tuple[str, ...]] = (_V1,)
-"""MIGRATIONS[v]: the SQL from version v to v + 1; version 0 is an empty file"""
+"""MIGRATIONS[v] is the SQL from version v to v + 1. Version 0 is an empty file."""
 
 VERSION: Final = len(MIGRATIONS)
 
@@ -103,23 +103,23 @@ def version_of(db: sqlite3.Connection) -> int:
 
 
 def refuse_newer(db: sqlite3.Connection) -> None:
-    """A file of a newer program is left untouched."""
+    """Raise `StorageError` for a database of a newer program, which is left unchanged."""
     found = version_of(db)
     if found > VERSION:
         raise StorageError(
             f"The session database was written by a newer Pilotfish (format {found}; this one reads {VERSION}).",
-            remedy="Update Pilotfish, or set `storage` to another directory. The database is left as it is.",
+            remedy="Update Pilotfish, or set `storage` to another directory. The database was not changed.",
         )
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the file to this program's version, in one transaction."""
+    """Migrate the database to this program's version, in one transaction."""
     refuse_newer(db)
     if version_of(db) == VERSION:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have done it while we waited for the lock.
+        # Read again: another process may have migrated it while this one waited for the lock.
         for version in range(version_of(db), VERSION):
             for statement in statements(MIGRATIONS[version]):
                 db.execute(statement)
@@ -133,7 +133,7 @@ def migrate(db: sqlite3.Connection) -> None:
 
 
 def statements(script: str) -> list[str]:
-    """The statements of a script, one by one: `executescript` would commit the transaction it runs in."""
+    """Split a script into statements, because `executescript` would commit the open transaction."""
     found: list[str] = []
     pending = ""
     for line in script.splitlines():

@@ -1,7 +1,7 @@
-"""Overwrites in steps what the search index keeps of deleted sessions, while the writer has nothing else to do.
+"""Overwrites the text of deleted sessions in the search index, in small steps while the writer is idle.
 
-A mark beside the database stays until all is overwritten, so that a later start finishes the work. Runs on the writer's
-thread.
+A marker file beside the database exists until everything is overwritten, so that a later start can finish the work.
+Runs on the writer's thread.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from pilotfish.store.db.tables import Tables
 from pilotfish.store.db.worker import StoreJob, commit
 
 PAUSE_SECONDS: Final = 0.005
-"""between two steps, for other processes to write"""
+"""pause between two steps, in which other processes can write"""
 
 SHORT_BUSY_MS: Final = 100
-"""how long the log waits for readers before it is emptied: turns wait behind this"""
+"""how long emptying the log waits for readers; turns are delayed by this"""
 
 
 class Scrubber:
     def __init__(self, file: DatabaseFile) -> None:
         self.is_due = False
-        """whether something was deleted and not overwritten yet"""
+        """whether deleted text has not been overwritten yet"""
         self._file = file
 
     def begin(self) -> None:
-        """The database was opened."""
+        """Read the marker file. Called when the database was opened."""
         self.is_due = not self._file.is_scrubbed
 
     def mark_due(self) -> None:
-        """A session is about to be deleted."""
+        """Create the marker file. Called before a session is deleted."""
         self._file.mark_scrubbed(False)
         self.is_due = True
 
     def step(self, tables: Tables) -> None:
-        """Do a step, if one is due; after the last one, empty the log of deleted text too. Damage is raised."""
+        """Do one step if it is due. The last step also empties the log of deleted text. Only damage is raised."""
         if not self.is_due:
             return
         job = StoreJob(lambda tables: tables.index.scrub(), writes=True)
@@ -51,6 +51,6 @@ class Scrubber:
                 self.is_due = False
                 self._file.mark_scrubbed(True)
         except Exception as error:
-            self.is_due = False  # the mark stays: it is done after the next start
+            self.is_due = False  # the marker file stays, so the next start continues
             if is_damage(error):
                 raise

@@ -1,7 +1,7 @@
-"""Full text: titles and messages, found by words.
+"""Full-text search over titles and messages.
 
-A session is found when each word of a query begins a word somewhere in it, in its title or any message. Words in
-double quotes are found as one phrase.
+A session matches if each word of the query is a prefix of a word in its title or in any of its messages. Words in
+double quotes match as one phrase.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final
 from pilotfish.store.rows import Snippet
 
 MAX_INDEXED_CHARS: Final = 200_000
-"""of one message: what lies beyond is not found"""
+"""length of the indexed part of one message; later text is not found"""
 
 SNIPPET_WORDS: Final = 16
 
 SCRUBBED_PAGES: Final = 400
-"""index pages rewritten in one transaction while deleted text is scrubbed: a few milliseconds"""
+"""index pages that one step of scrubbing rewrites; this takes a few milliseconds"""
 
 _WORDS: Final = re.compile(r'"([^"]*)"|(\S+)')
 _CJK: Final = re.compile(r"([\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff])")
 _BREAK: Final = "\u200b"
-"""a zero-width space: ends a word for the tokenizer and is invisible to a reader"""
+"""a zero-width space: a word boundary for the tokenizer, invisible to a reader"""
 _OPEN: Final = "\x02"
 _CLOSE: Final = "\x03"
 
@@ -35,7 +35,7 @@ class SearchIndex:
         self._db = db
 
     def restore_merging(self) -> None:
-        """Have FTS5 merge its segments by itself again: earlier versions of this program had switched that off."""
+        """Turn on FTS5's automatic merging of segments, which earlier versions of this program had turned off."""
         for table in ("texts", "titles"):
             found = dict(self._db.execute(f"SELECT k, v FROM {table}_config"))  # noqa: S608 -- names of our own
             for name, default in (("automerge", 4), ("crisismerge", 16)):
@@ -63,7 +63,7 @@ class SearchIndex:
         self._db.execute("DELETE FROM texts WHERE rowid BETWEEN ? AND ?", (key << 32, (key << 32) + 0xFFFF_FFFF))
 
     def scrub(self) -> bool:
-        """Rewrite a piece of the index without what was deleted: FTS5 itself only marks it. False: all is done."""
+        """Rewrite a part of the index without deleted text, which FTS5 only marks. False if nothing is left."""
         self._db.execute("INSERT INTO titles (titles) VALUES ('optimize')")
         before = self._db.total_changes
         self._db.execute("INSERT INTO texts (texts, rank) VALUES ('merge', ?)", (-SCRUBBED_PAGES,))
@@ -71,17 +71,17 @@ class SearchIndex:
         return self._db.total_changes - before >= 2
 
     def check(self) -> None:
-        """Raises what SQLite raises when an index contradicts its texts."""
+        """Raise `sqlite3.DatabaseError` if an index does not match its texts."""
         self._db.execute("INSERT INTO texts (texts) VALUES ('integrity-check')")
         self._db.execute("INSERT INTO titles (titles) VALUES ('integrity-check')")
 
     def rebuild(self) -> None:
-        """Make both indexes anew from their texts."""
+        """Rebuild both indexes from their texts."""
         self._db.execute("INSERT INTO texts (texts) VALUES ('rebuild')")
         self._db.execute("INSERT INTO titles (titles) VALUES ('rebuild')")
 
     def snippet(self, key: int, terms: list[str]) -> Snippet | None:
-        """The best place in a session's messages; None when only its title was found."""
+        """The best match in a session's messages. None if only its title matches."""
         row = self._db.execute(
             "SELECT snippet(texts, 0, ?, ?, '…', ?) FROM texts WHERE texts MATCH ? AND rowid BETWEEN ? AND ?"
             " ORDER BY rank LIMIT 1",
@@ -91,7 +91,7 @@ class SearchIndex:
 
 
 def terms_of(query: str) -> list[str]:
-    """The words of a query as FTS5 terms. What holds no letter and no digit cannot be found and is left out."""
+    """The words of a query as FTS5 terms. Words without a letter or digit are not indexed and are left out."""
     found: list[str] = []
     for phrase, word in _WORDS.findall(query):
         text = searchable(phrase or word).replace('"', '""').replace("\0", "")
@@ -101,7 +101,7 @@ def terms_of(query: str) -> list[str]:
 
 
 def condition_of(terms: list[str]) -> tuple[str, list[Any]]:
-    """What a row of `sessions` must meet to be found by these terms, and the values for it."""
+    """The SQL condition that selects the rows of `sessions` that match these terms, and its parameters."""
     where = " AND ".join(
         "key IN (SELECT rowid >> 32 FROM texts WHERE texts MATCH ? UNION SELECT rowid FROM titles WHERE titles MATCH ?)"
         for _ in terms
@@ -110,13 +110,13 @@ def condition_of(terms: list[str]) -> tuple[str, list[Any]]:
 
 
 def searchable(text: str) -> str:
-    """Text with its Chinese, Japanese and Korean characters set apart: those scripts put no spaces between words, and
-    the index would take a whole sentence for one word."""
+    """Text with word boundaries around Chinese, Japanese and Korean characters. These scripts have no spaces between
+    words, so the tokenizer would treat a whole sentence as one word."""
     return text if text.isascii() else _CJK.sub(rf"{_BREAK}\1{_BREAK}", text)
 
 
 def _marked(text: str) -> Snippet:
-    """Take the marks out of a snippet, and say where they were."""
+    """Convert the marker characters of FTS5's snippet to positions."""
     plain: list[str] = []
     marks: list[tuple[int, int]] = []
     length = start = 0

@@ -13,26 +13,26 @@ log = logging.getLogger(__name__)
 
 
 class DamagedDatabase(Exception):
-    """The file is not a database, or its pages contradict each other."""
+    """The file is not a database, or its pages are inconsistent."""
 
 
 class DatabaseGone(StorageError):
-    """The open database file is not the one at its path any more."""
+    """The open database file was deleted or replaced."""
 
     def __init__(self) -> None:
         super().__init__(
             "The session database was deleted or replaced while Pilotfish was running.",
-            remedy="Sessions you go on with are saved into a new database at the same place. Others are lost if the "
-            "file was deleted: restore it from a backup with Pilotfish closed.",
+            remedy="Sessions that you continue are saved to a new database at the same path. Other sessions are lost "
+            "if the file was deleted: close Pilotfish and restore the file from a backup.",
         )
 
 
 _PRIMARY_CODE: Final = 0xFF
-"""SQLite's extended codes carry the primary one in their low byte"""
+"""mask of the primary code in SQLite's extended error codes"""
 
 _FULL: Final = (
     "The disk with the session database is full.",
-    "Free some space. Until then sessions are kept in memory only, and saved as soon as there is room.",
+    "Free some space. Until then sessions are kept in memory only; they are saved as soon as there is space.",
 )
 _READ_ONLY: Final = (
     "The session database cannot be written: its directory is read-only for this user, or not accessible.",
@@ -40,7 +40,7 @@ _READ_ONLY: Final = (
 )
 _LOCKED: Final = (
     "Another program keeps the session database locked.",
-    "Close programs that have it open. Until then sessions are kept in memory only, and saved afterwards.",
+    "Close programs that have it open. Until then sessions are kept in memory only; they are saved afterwards.",
 )
 _FAULTY: Final = (
     "The disk reports errors when the session database is read or written.",
@@ -74,7 +74,7 @@ _BY_ERRNO: Final[dict[int, tuple[str, str]]] = {
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the database itself is broken, not the disk under it."""
+    """Whether the database is damaged, as opposed to a disk error."""
     return isinstance(error, DamagedDatabase) or (
         isinstance(error, sqlite3.Error) and _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     )
@@ -83,38 +83,39 @@ def is_damage(error: BaseException) -> bool:
 def damage() -> StorageError:
     return StorageError(
         "The session database is damaged.",
-        remedy="Close all Pilotfish windows and open one again: it is then repaired, and the damaged file is kept.",
+        remedy="Close all Pilotfish windows and open one again. Pilotfish then repairs the database and keeps the "
+        "damaged file.",
     )
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the connection is still good: the same commit may succeed on it later."""
+    """Whether the connection is still usable: the same commit may succeed on it later."""
     return isinstance(error, sqlite3.Error) and _BY_CODE.get(_code(error)) in (_FULL, _LOCKED)
 
 
-def trouble_of(error: BaseException) -> StorageError | None:
-    """The error of the disk behind an error. None if it is not the disk: the statement or the program is wrong."""
+def disk_error_of(error: BaseException) -> StorageError | None:
+    """The `StorageError` for a disk error. None if the statement or the program is wrong, not the disk."""
     match error:
         case StorageError():
             return error
         case sqlite3.Error():
-            words = _BY_CODE.get(_code(error))
+            found = _BY_CODE.get(_code(error))
         case OSError():
-            words = _BY_ERRNO.get(error.errno or 0, _FAULTY)
+            found = _BY_ERRNO.get(error.errno or 0, _FAULTY)
         case _:
-            words = None
-    return StorageError(words[0], remedy=words[1]) if words else None
+            found = None
+    return StorageError(found[0], remedy=found[1]) if found else None
 
 
 def storage_error(error: BaseException) -> StorageError:
     """The `StorageError` for any error. An unexpected one is logged."""
     if is_damage(error):
         return damage()
-    trouble = trouble_of(error)
-    if trouble is None:
+    disk_error = disk_error_of(error)
+    if disk_error is None:
         log.error("the session database failed", exc_info=error)
-        trouble = StorageError("The session database failed unexpectedly.", remedy="Look into the log.")
-    return trouble
+        disk_error = StorageError("The session database failed unexpectedly.", remedy="See the log file for details.")
+    return disk_error
 
 
 def _code(error: sqlite3.Error) -> int:

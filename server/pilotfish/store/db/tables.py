@@ -38,10 +38,10 @@ from pilotfish.store.titles import title_of
 LAST_N: Final = 1 << 62
 
 SPARE_PAGES: Final = 512
-"""free pages (of 4 KiB) a database keeps for what comes next"""
+"""free pages (of 4 KiB) that the file keeps for later writes"""
 
 VACUUMED_PAGES: Final = 256
-"""given back in one transaction: a few milliseconds"""
+"""pages that one transaction returns to the disk; this takes a few milliseconds"""
 
 
 class Tables:
@@ -71,7 +71,7 @@ class Tables:
         self.end_read()
 
     def begin_read(self) -> None:
-        """See one state of the database until `end_read`, whatever other processes commit meanwhile."""
+        """Start a read transaction: until `end_read`, commits of other processes are not visible."""
         self.db.execute("BEGIN")
 
     def end_read(self) -> None:
@@ -81,7 +81,7 @@ class Tables:
     # Records
 
     def append(self, session_id: str, entries: Sequence[Entry]) -> None:
-        """Add records. Their numbers must follow the session's heads."""
+        """Append records. Raises `MovedOn` if their numbers do not follow the session's heads."""
         head = self.head(session_id)
         n, seq = head.n, head.seq
         for entry in entries:
@@ -96,11 +96,11 @@ class Tables:
             else:
                 self.insert_record(head.key, entry, encode(record))
                 head.dirty = True
-                self._follow(head, entry.n, record)
+                self._apply_side_effects(head, entry.n, record)
         head.n, head.seq = n, seq
 
     def insert_record(self, key: int, entry: Entry, body: Body) -> None:
-        """Add one record that is kept, with its payloads and its words."""
+        """Insert one kept record with its blobs and its search text."""
         record = entry.record
         self.db.execute(
             "INSERT INTO records (session, n, seq, type, body) VALUES (?, ?, ?, ?, ?)",
@@ -155,8 +155,10 @@ class Tables:
         return RecordPage(tuple(self._entry(row) for row in rows), has_more)
 
     def turn_after(self, session_id: str, names: Sequence[str]) -> int | None:
-        """The start of the turn that comes after the first record that names one of these, beyond the last record when
-        there is none. None: nothing names them."""
+        """The `n` of the first turn start after the first record that contains one of `names`.
+
+        `LAST_N` if no turn follows, None if no record contains any of them.
+        """
         key = self.key_of(session_id)
         for name in names:
             row = self.db.execute(
@@ -168,7 +170,7 @@ class Tables:
         return None
 
     def next_turn(self, session_id: str, n: int) -> int:
-        """The start of the turn that comes after a record, beyond the last record when there is none."""
+        """The `n` of the first turn start after record `n`, or `LAST_N` if no turn follows."""
         row = self.db.execute(
             "SELECT n FROM records WHERE session = ? AND n > ? AND type = 'turn_start' ORDER BY n LIMIT 1",
             (self.key_of(session_id), n),
@@ -176,7 +178,7 @@ class Tables:
         return LAST_N if row is None else row[0]
 
     def undone_since(self, session_id: str, n: int) -> list[Entry]:
-        """What was put back or forward again, from a record on."""
+        """The undo records from record `n` on."""
         rows = self.db.execute(
             "SELECT n, seq, type, body FROM records WHERE session = ? AND n >= ? AND type = 'undo' ORDER BY n",
             (self.key_of(session_id), n),
@@ -195,7 +197,7 @@ class Tables:
 
     def create(self, row: SessionRow) -> None:
         if self.has(row.id):
-            raise BadRequest(f"There is a session {row.id} already.", field="id")
+            raise BadRequest(f"Session {row.id} already exists.", field="id")
         row = row._replace(title=clean(row.title))
         cursor = self.db.execute(
             "INSERT INTO sessions (id, title, workspace, model, mode, created_at, updated_at, forked_from, turns,"
@@ -214,7 +216,7 @@ class Tables:
     def newest(
         self, workspace: str | None, terms: list[str], before: tuple[float, str] | None, limit: int
     ) -> list[SessionRow]:
-        """Sessions, newest first, that come after `before` in that order."""
+        """Sessions, newest first, starting after `before`, an (updated_at, id) pair."""
         where: list[str] = []
         values: list[Any] = []
         if workspace is not None:
@@ -224,9 +226,9 @@ class Tables:
             where.append("(updated_at, id) < (?, ?)")
             values.extend(before)
         if terms:
-            found, words = condition_of(terms)
-            where.append(found)
-            values.extend(words)
+            matches, parameters = condition_of(terms)
+            where.append(matches)
+            values.extend(parameters)
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         rows = self.db.execute(
             SELECT_SESSIONS + condition + " ORDER BY updated_at DESC, id DESC LIMIT ?", (*values, limit)
@@ -237,13 +239,13 @@ class Tables:
         return self.index.snippet(self.key_of(session_id), terms)
 
     def rename(self, session_id: str, title: str) -> None:
-        """A person names the session; no later prompt or model does."""
+        """Set the title that the user chose. Generated titles do not replace it."""
         head = self.head(session_id)
         self._set_title(head, title)
         self.db.execute("UPDATE sessions SET named = 1 WHERE key = ?", (head.key,))
 
     def improve_title(self, session_id: str, title: str) -> None:
-        """A better title, unless a person has chosen one."""
+        """Set a generated title, unless the user has chosen one."""
         head = self.head(session_id)
         if self.db.execute("SELECT named FROM sessions WHERE key = ?", (head.key,)).fetchone() == (0,):
             self._set_title(head, title)
@@ -264,7 +266,7 @@ class Tables:
         self.db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
     def fork(self, session_id: str, row: SessionRow, upto_n: int) -> None:
-        """A new session with the kept records up to `upto_n`, under their numbers."""
+        """Create a session with the kept records up to `upto_n`, with the same numbers."""
         key = self.key_of(session_id)
         self.create(row)
         new = self.key_of(row.id)
@@ -278,7 +280,7 @@ class Tables:
         self.recount(new)
 
     def bring_in(self, row: SessionRow, entries: Sequence[Entry], blobs: Mapping[str, bytes]) -> None:
-        """Add a whole session that was made elsewhere, under its numbers."""
+        """Insert a whole imported session, with its numbers."""
         self.create(row)
         key = self.key_of(row.id)
         for hash_, data in blobs.items():
@@ -288,7 +290,7 @@ class Tables:
         self.recount(key)
 
     def copy_session(self, source: Tables, session_id: str) -> None:
-        """Copy a session from another database under its numbers, unless it is there or the source has none."""
+        """Copy a session from another database, with its numbers. Does nothing if it exists here or not in `source`."""
         if self.has(session_id) or not source.has(session_id):
             return
         entries, heads = source.history(session_id), source.heads(session_id)
@@ -301,7 +303,7 @@ class Tables:
                 self._insert_chunk(head.key, entry, entry.record)
 
     def recount(self, key: int) -> None:
-        """Set a session's heads and turns from the records it holds."""
+        """Set a session's heads and number of turns from its records."""
         self.db.execute(
             "UPDATE sessions SET n = max(n, (SELECT coalesce(max(n), 0) FROM records WHERE session = key)),"
             " seq = max(seq, (SELECT coalesce(max(seq), 0) FROM records WHERE session = key)),"
@@ -317,26 +319,26 @@ class Tables:
             self.db.execute("UPDATE sessions SET audit_hash = ? WHERE key = ?", (audit_hash, key))
 
     def shrink_file(self) -> bool:
-        """Return free pages at the end of the file to the disk, outside of a transaction. False if none is left."""
+        """Return free pages at the end of the file to the disk, outside of a transaction. False if none are left."""
         [(free,)] = self.db.execute("PRAGMA freelist_count").fetchall()
         if free <= SPARE_PAGES:
             return False
-        # A script: `execute` would take one step of this statement, and that is one page.
+        # `executescript`, because `execute` would do one step of this statement, which frees one page.
         self.db.executescript(f"PRAGMA incremental_vacuum({VACUUMED_PAGES})")
         [(left,)] = self.db.execute("PRAGMA freelist_count").fetchall()
         return SPARE_PAGES < left < free
 
     def write_header(self) -> None:
-        """Write a page without changing anything. (SQLite skips an UPDATE that changes nothing, but not this.)"""
+        """Write a page without changing a value. SQLite skips an UPDATE that changes nothing, but not this pragma."""
         self.db.execute(f"PRAGMA user_version = {VERSION}")
 
     def check(self) -> None:
-        """Check the whole database; raises if something is damaged."""
+        """Check the whole database. Raises `DamagedDatabase` or `sqlite3.DatabaseError` if something is damaged."""
         if self.db.execute("PRAGMA integrity_check(1)").fetchone() != ("ok",):
             raise DamagedDatabase
         self.index.check()
 
-    # Below: what an append brings with it
+    # Side effects of an append
 
     def _insert_chunk(self, key: int, entry: Entry, record: ChunkRecord | StateRecord) -> None:
         item = record.item_id if isinstance(record, ChunkRecord) else ""
@@ -345,8 +347,8 @@ class Tables:
             (key, entry.n, entry.seq, record.type, clean(item), encode_whole(record)),
         )
 
-    def _follow(self, head: SessionHead, n: int, record: Record) -> None:
-        """Keep what must be known without reading the record, and drop the chunks that it makes superfluous."""
+    def _apply_side_effects(self, head: SessionHead, n: int, record: Record) -> None:
+        """Update the session's head from a new record, and delete the chunks that the record replaces."""
         match record:
             case TurnStartRecord():
                 head.turns += 1
@@ -355,14 +357,14 @@ class Tables:
                     self._set_title(head, title_of(record.prompt))
             case MessageRecord():
                 head.updated_at = record.timestamp
-                # Items of a message are named `{message_id}.{i}`; "/" follows "." in ASCII.
+                # Items of a message have ids `{message_id}.{i}`; "/" follows "." in ASCII.
                 self._drop_chunks(head.key, f"{record.message_id}.", f"{record.message_id}/")
             case ToolCallRecord(call=call) if call.status in FINAL_STATUSES:
                 self._drop_chunks(head.key, call.id, f"{call.id}\0")
             case ApprovalRecord():
                 head.audit_hash = record.hash
             case UsageRecord(turn_id=""):
-                head.usage += record.usage  # a request between turns: no end of a turn counts it
+                head.usage += record.usage  # a request between turns, which no TurnEndRecord counts
             case TurnEndRecord():
                 head.usage += record.usage
                 head.updated_at = record.timestamp
@@ -408,5 +410,5 @@ SELECT_SESSIONS: Final = (
 
 
 def clean(text: str) -> str:
-    """Text SQLite can store: half a surrogate pair is no Unicode."""
+    """Text that SQLite can store: lone surrogates, which UTF-8 cannot encode, are replaced."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,8 +1,7 @@
-"""A thread that runs database jobs in the order they were queued and reports back to the event loop.
+"""A thread that runs database jobs in the order they were queued and reports their results to the event loop.
 
-Jobs that are queued while the thread is busy are taken together as one batch, and `commit` writes a batch in one
-transaction: a burst costs one commit, and a single job waits for nobody. One wake-up of the event loop reports a whole
-batch.
+Jobs that are queued while the thread is busy form one batch, and `commit` writes a batch in one transaction: a burst
+costs one commit, and a single job is not delayed. The event loop is woken up once per batch.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol
 
 from pilotfish.errors import PilotfishError, StorageError
-from pilotfish.store.db.sqlite_errors import is_damage, trouble_of
+from pilotfish.store.db.sqlite_errors import disk_error_of, is_damage
 from pilotfish.store.db.tables import Tables
 
 MAX_BATCH: Final = 512
-"""jobs in one batch: other processes wait while it is written"""
+"""jobs in one batch; other processes wait while it is written"""
 
 log = logging.getLogger(__name__)
 
@@ -41,19 +40,19 @@ class StoreJob:
         self.work = work
         self.writes = writes
         self.durable = durable
-        """whether it must survive a power cut once it is done"""
+        """whether it must survive a power cut when it is done"""
         self.session_id = session_id
-        """the session that records are appended to"""
+        """the session whose records it appends"""
         self.result: Any = None
         self.error: Exception | None = None
 
     def again(self) -> StoreJob:
-        """The same work, not yet done."""
+        """A new job with the same work."""
         return StoreJob(self.work, writes=self.writes, durable=self.durable, session_id=self.session_id)
 
 
 class JobHandler(Protocol):
-    """What a worker thread does with its jobs. All methods run on the thread."""
+    """Runs the jobs of a worker thread. All methods are called on the thread."""
 
     def start(self) -> None: ...
 
@@ -62,7 +61,7 @@ class JobHandler(Protocol):
         ...
 
     def idle_timeout(self) -> float | None:
-        """How many seconds to wait for a job before `handle` is called without one; None waits for ever."""
+        """Seconds to wait for a job before `handle` is called with an empty batch. None waits without a limit."""
         ...
 
     def stop(self) -> None: ...
@@ -75,29 +74,29 @@ class WorkerThread:
     def __init__(self, name: str, handler: JobHandler) -> None:
         self._handler = handler
         self._queue: SimpleQueue[_Queued | None] = SimpleQueue()
-        self._unanswered = 0
+        self._pending = 0
         self._closed = False
-        # A daemon: a program that forgets to close its ledger can still end.
+        # A daemon, so that a program that does not close its ledger can exit.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def busy(self) -> bool:
         """Whether a queued job has not been reported yet."""
-        return self._unanswered > 0
+        return self._pending > 0
 
     def put(self, job: StoreJob) -> asyncio.Future[Any]:
-        """Queue a job. It is run even if nobody awaits the future any more."""
+        """Queue a job. It runs even if its future is cancelled."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._closed:
             future.set_exception(StorageError("The session store is closed.", remedy="Start Pilotfish again."))
         else:
-            self._unanswered += 1
+            self._pending += 1
             self._queue.put((job, future))
         return future
 
     async def aclose(self) -> None:
-        """Run what is queued, then end the thread."""
+        """Run the queued jobs, then end the thread."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
@@ -116,7 +115,7 @@ class WorkerThread:
         self._handler.stop()
 
     def _take(self) -> list[_Queued] | None:
-        """All queued jobs, at least one unless the idle timeout has passed. None if the thread is to end."""
+        """All queued jobs. Empty if the idle timeout has passed, None if the thread is to end."""
         batch: list[_Queued] = []
         try:
             item = self._queue.get(timeout=self._handler.idle_timeout())
@@ -136,15 +135,15 @@ class WorkerThread:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Queued]] = {}
         for job, future in batch:
             by_loop.setdefault(future.get_loop(), []).append((job, future))
-        for loop, answers in by_loop.items():
+        for loop, done in by_loop.items():
             try:
-                loop.call_soon_threadsafe(self._resolve, answers)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(self._resolve, done)
+            except RuntimeError:  # the loop is closed, so nothing awaits these futures
                 continue
 
-    def _resolve(self, answers: Sequence[_Queued]) -> None:
-        self._unanswered -= len(answers)
-        for job, future in answers:
+    def _resolve(self, done: Sequence[_Queued]) -> None:
+        self._pending -= len(done)
+        for job, future in done:
             if future.done():
                 continue
             if job.error is not None:
@@ -154,8 +153,8 @@ class WorkerThread:
 
 
 def commit(tables: Tables, jobs: Sequence[StoreJob]) -> None:
-    """Run all jobs in one transaction. A job that fails through its own fault is rolled back alone, and the others are
-    run again without it. An error of the disk is raised: then nothing has been written."""
+    """Run all jobs in one transaction. If a job itself fails, the transaction is rolled back and the other jobs are run
+    again without it. A disk error is raised; then nothing has been written."""
     while todo := [job for job in jobs if job.error is None]:
         try:
             tables.begin()
@@ -173,7 +172,7 @@ def commit(tables: Tables, jobs: Sequence[StoreJob]) -> None:
 
 
 def read(job: StoreJob, tables: Tables) -> None:
-    """Run one job that only reads. It sees one state of the database."""
+    """Run one job that only reads, in one read transaction."""
     tables.begin_read()
     try:
         _run(job, tables)
@@ -182,16 +181,16 @@ def read(job: StoreJob, tables: Tables) -> None:
 
 
 def _run(job: StoreJob, tables: Tables) -> None:
-    """Run one job. Its own fault is kept in it; an error of the disk is raised."""
+    """Run one job. Its own error is stored in it; a disk error is raised."""
     try:
         job.result = job.work(tables)
     except PilotfishError as error:
         job.error = error
     except Exception as error:
-        if is_damage(error) or trouble_of(error) is not None:
+        if is_damage(error) or disk_error_of(error) is not None:
             raise
         if _is_undecodable(error) and tables.db.text_factory is str:
-            # A flipped bit inside a text: SQLite does not notice it, Python does. The session must stay readable.
+            # A flipped bit inside a text: SQLite does not detect it, Python does. The session must stay readable.
             tables.db.text_factory = _lenient
             _run(job, tables)
         else:

@@ -1,22 +1,22 @@
-"""The writer: the one thread and connection that change the database, and what happens when the disk refuses.
+"""Writes to the database, on one thread and connection, and handles a disk that refuses writes.
 
-Two levels of safety, both SQLite's own (the database is in WAL mode):
+There are two levels of safety, both provided by SQLite (the database is in WAL mode):
 
 - *written*: every job is committed with `synchronous = NORMAL`. A commit appends to the log and is in the system's page
-  cache when the job is done, so it survives the end of the process, also by `kill -9`. Nothing is synced.
-- *durable*: a commit with `synchronous = FULL` makes SQLite sync the log file before the commit is done. A sync covers
-  the whole file, hence every earlier commit too. `sync` is such a commit of its own; a batch that holds one durable job
-  is committed this way as a whole. (A checkpoint would sync as well, but writes the pages to the database file too, and
-  does nothing while an older reader is active.)
+  cache when the job is done, so it survives the end of the process, including `kill -9`. Nothing is synced.
+- *durable*: with `synchronous = FULL`, SQLite syncs the log file before the commit is done. A sync covers the whole
+  file, and thus every earlier commit. `sync` is such a commit of its own. A batch that contains a durable job is
+  committed this way as a whole. (A checkpoint would sync as well, but it also writes the pages to the database file,
+  and does nothing while an older reader is active.)
 
-When a commit fails because of the disk, its jobs are not lost. They are run on tables in memory (`MemoryOverlay`),
-where all later jobs go too, and wait in order; `unsaved` tells it to the user. The first append of each session that
-meets the error fails with it, so that its turn can report it, though its records are kept like the others. Every few
-seconds, and at the end, the writer tries the disk again and writes what has waited.
+When a commit fails because of the disk, its jobs are not lost. They and all later jobs run on tables in memory
+(`MemoryOverlay`) and are queued for the disk; `unsaved` describes this to the user. The first append of each session
+that meets the error fails, so that its turn can report it, but its records are kept like the others. The writer retries
+the disk every few seconds and when it is closed.
 
-A database file that was deleted or replaced is noticed before the next commit: SQLite itself would go on in the deleted
-file, and all would be lost at the end. A new database is made then; sessions that were written to since are copied into
-it from the deleted file, which can be read while it is open.
+Before each commit the writer checks whether the database file was deleted or replaced: SQLite would continue to write
+to the deleted file, and everything would be lost at the end. In that case a new database is created. Sessions that are
+written to afterwards are copied into it from the deleted file, which can be read while it is open.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ T = TypeVar("T")
 RETRY_SECONDS: Final = 3.0
 
 SCRUB_SECONDS_AT_END: Final = 0.5
-"""what is left then is scrubbed after the next start"""
+"""time limit when the writer is closed; the rest is scrubbed after the next start"""
 
 SHORT_BUSY_MS: Final = 100
-"""how long a retry waits for another process: turns wait behind it"""
+"""how long a retry waits for another process; turns are delayed by this"""
 
 
 class DatabaseWriter:
@@ -52,13 +52,13 @@ class DatabaseWriter:
 
     def __init__(self, directory: Path) -> None:
         self.unsaved: str | None = None
-        """what is not saved, in words for the user; None when everything is"""
+        """a message for the user about what is not saved; None if everything is saved"""
         self.notices: tuple[StoreNotice, ...] = ()
-        """what the user should know about the store, in the order it happened"""
+        """messages for the user about the store, oldest first"""
         self.generation = 0
-        """counts the openings: a reader of an earlier one may have a file open that was set aside"""
+        """how often the database was opened; an older reader may have a file open that was replaced"""
         self.on_saved: Callable[[], None] = lambda: None
-        """called on the thread once nothing is unsaved any more"""
+        """called on the thread when everything has been saved again"""
         self.file = DatabaseFile(directory)
         self._disk: Tables | None = None
         self._synchronous = ""
@@ -66,13 +66,13 @@ class DatabaseWriter:
         """whether something was committed since the last sync"""
         self._overlay: MemoryOverlay | None = None
         self._backlog: list[StoreJob] = []
-        """what was done in memory and waits for the disk"""
+        """jobs that were run in memory and are queued for the disk"""
         self._error = StorageError("", remedy="")
         self._needs_opening = True
         self._next_try = 0.0
         self._since = 0.0
-        self._reported: set[str] = set()
-        """sessions with unsaved records: their turns have been told"""
+        self._unsaved_sessions: set[str] = set()
+        """sessions with unsaved records, whose turns have reported the error"""
         self._scrubber = Scrubber(self.file)
         self._thread = WorkerThread("pilotfish-store", self)
 
@@ -82,23 +82,23 @@ class DatabaseWriter:
         return self._thread.busy
 
     def has_unsaved(self, session_id: str) -> bool:
-        """Whether records of the session wait for the disk."""
-        return session_id in self._reported
+        """Whether the session has records that are not on disk."""
+        return session_id in self._unsaved_sessions
 
     def append(self, session_id: str, work: Callable[[Tables], None]) -> asyncio.Future[None]:
-        """Add records. Done when they are written."""
+        """Append records. The future is done when they are written."""
         return self._thread.put(StoreJob(work, writes=True, session_id=session_id))
 
     def sync(self, session_id: str) -> asyncio.Future[None]:
-        """Make everything that was written before this call durable. An error is the session's."""
+        """Make everything that was written before this call durable. A disk error is reported to this session."""
         return self._thread.put(StoreJob(self._write_if_unsynced, writes=True, durable=True, session_id=session_id))
 
     def write(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
-        """Do something in a transaction. Done when it is durable."""
+        """Run `work` in a transaction. The future is done when it is durable."""
         return self._thread.put(StoreJob(work, writes=True, durable=True))
 
     def delete(self, session_id: str) -> asyncio.Future[None]:
-        """Delete a session. What FTS5 keeps of its words is overwritten afterwards, in steps."""
+        """Delete a session. Its text in the search index is overwritten afterwards, in steps."""
         return self.write(lambda tables: self._delete(tables, session_id))
 
     def read(self, work: Callable[[Tables], T]) -> asyncio.Future[T]:
@@ -106,11 +106,11 @@ class DatabaseWriter:
         return self._thread.put(StoreJob(work))
 
     async def aclose(self) -> None:
-        """Write what is queued, try once more what could not be written, and close."""
+        """Write what is queued, retry what could not be written, and close."""
         await self._thread.aclose()
 
     # Everything below runs on the thread.
-    # Every exception is caught there, not only SQLite's: whatever it is, sessions must be able to go on.
+    # Every exception is caught there, not only SQLite's: sessions must be able to continue after any error.
 
     def start(self) -> None:
         try:
@@ -169,7 +169,7 @@ class DatabaseWriter:
         self._unsynced = not durable
 
     def _write_if_unsynced(self, tables: Tables) -> None:
-        """SQLite syncs a commit that has written something."""
+        """Make this commit write a page if a sync is needed: SQLite syncs only a commit that has written something."""
         if self._unsynced:
             tables.write_header()
 
@@ -205,19 +205,19 @@ class DatabaseWriter:
                 self._correct_unknown(job)
                 continue
             self._backlog.append(job.again())
-            if job.session_id is not None and job.session_id not in self._reported:
-                self._reported.add(job.session_id)
+            if job.session_id is not None and job.session_id not in self._unsaved_sessions:
+                self._unsaved_sessions.add(job.session_id)
                 job.error = StorageError(str(self._error), remedy=self._error.remedy)
         self._describe_unsaved()
 
     def _correct_unknown(self, job: StoreJob) -> None:
-        """Without a disk we cannot say that a session does not exist, only that it cannot be read."""
+        """Replace `UnknownSession` if the disk cannot be read: the session may exist there."""
         if isinstance(job.error, UnknownSession) and self._overlay is not None and self._overlay.beneath is None:
             job.error = self._error
 
     def _lose_disk(self, error: Exception) -> None:
-        """Go on in memory. A damaged database is repaired at once if possible."""
-        self._note(error)
+        """Continue in memory. A damaged database is repaired at once if possible."""
+        self._record_error(error)
         if is_damage(error) and self._disk is not None:
             self.file.mark_suspect()
             self._disk.db.close()
@@ -236,12 +236,12 @@ class DatabaseWriter:
             self._next_try = 0.0
             self._try_disk()
 
-    def _note(self, error: Exception) -> None:
+    def _record_error(self, error: Exception) -> None:
         self._error = storage_error(error)
         self._needs_opening = self._disk is None or not is_passing(error)
 
     def _try_disk(self) -> None:
-        """Write what has waited, if the disk takes it by now."""
+        """Retry the disk if the retry interval has passed, and write the backlog."""
         if time.monotonic() < self._next_try:
             return
         try:
@@ -249,7 +249,7 @@ class DatabaseWriter:
                 self._open()
             self._replay()
         except Exception as error:
-            self._note(error)
+            self._record_error(error)
             self._next_try = time.monotonic() + RETRY_SECONDS
             self._describe_unsaved()
 
@@ -263,7 +263,7 @@ class DatabaseWriter:
                 db.close()
                 raise
             previous.db.close()
-            # After an I/O error the log may have a hole that a later sync does not report: move it into the database.
+            # After an I/O error the log may have a hole that a later sync does not report: checkpoint it.
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._disk = disk
         if self._overlay is not None:
@@ -275,17 +275,17 @@ class DatabaseWriter:
         self._scrubber.begin()
 
     def _copy_unsaved_sessions(self, previous: Tables, disk: Tables) -> None:
-        """Copy the sessions that go on from a file that was deleted. In the same file they are there already."""
+        """Copy the sessions in the backlog from a deleted file. In a file that was only reopened they exist already."""
         sessions = dict.fromkeys(job.session_id for job in self._backlog if job.session_id is not None)
         commit(disk, [StoreJob(_copy(previous, session_id)) for session_id in sessions])
 
     def _read_only(self) -> Tables | None:
-        """The database as it is, when it cannot be written and can be read."""
+        """The tables of a database that can be read but not written. None if it cannot be read."""
         db = self.file.open_read_only()
         return Tables(db) if db is not None else None
 
     def _replay(self) -> None:
-        """Write the backlog in one commit, and leave memory."""
+        """Write the backlog in one commit, and close the overlay."""
         if self._disk is None or self._overlay is None:
             return
         self.file.check_in_place()
@@ -302,7 +302,7 @@ class DatabaseWriter:
         self._overlay.db.close()
         self._overlay = None
         self._backlog.clear()
-        self._reported.clear()
+        self._unsaved_sessions.clear()
         self.unsaved = None
         self.on_saved()
 
@@ -336,6 +336,6 @@ def _copy(source: Tables, session_id: str) -> Callable[[Tables], None]:
 def _refused(jobs: Sequence[StoreJob]) -> StoreNotice:
     sessions = sorted({job.session_id for job in jobs if job.session_id is not None})
     return StoreNotice(
-        f"{len(jobs)} changes that waited in memory could not be saved: {jobs[0].error}",
-        f"Sessions: {', '.join(sessions)}." if sessions else "Repeat the change if it is still wanted.",
+        f"{len(jobs)} changes that were kept in memory could not be saved: {jobs[0].error}",
+        f"Sessions: {', '.join(sessions)}." if sessions else "Repeat the change if you still want it.",
     )

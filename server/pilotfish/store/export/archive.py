@@ -1,4 +1,4 @@
-"""A session as a JSON file, for taking it elsewhere, and back.
+"""Exports a session to a JSON archive and imports it again.
 
 {"format": "pilotfish-session", "version": 1, "session": {…}, "records": [{"n", "seq", "record"}, …],
  "blobs": {hash: base64}}
@@ -25,12 +25,12 @@ from pilotfish.store.rows import SessionRow
 FORMAT: Final = "pilotfish-session"
 VERSION: Final = 1
 MAX_COUNT: Final = 1 << 53
-"""of tokens, or of records: sums of such numbers still fit into the database"""
+"""largest accepted number of tokens or records; sums of such numbers still fit into the database"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionArchive:
-    """A session on its way between two places."""
+    """A session with its records and blobs, for export and import."""
 
     row: SessionRow
     entries: Sequence[Entry]
@@ -40,7 +40,7 @@ class SessionArchive:
 def _countable(usage: Usage) -> Usage:
     counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.requests, usage.tool_calls)
     if not all(0 <= count <= MAX_COUNT for count in counts) or not math.isfinite(usage.cost or 0.0):
-        raise ValueError("such numbers cannot be counted")
+        raise ValueError("a count is negative or too large, or the cost is not a finite number")
     return usage
 
 
@@ -109,10 +109,10 @@ def to_json(archive: SessionArchive) -> str:
 
 
 def from_json(text: str) -> SessionArchive:
-    """Read what `to_json` wrote. `BadRequest` names the place that is wrong."""
+    """Parse what `to_json` wrote. Raises `BadRequest` that names the wrong field."""
     head = _parse(_Head, text)
     if head.format != FORMAT:
-        raise BadRequest("The text is not a session that Pilotfish exported.", field="format")
+        raise BadRequest("The text is not an exported Pilotfish session.", field="format")
     if head.version > VERSION:
         raise BadRequest(
             f"The file was written by a newer Pilotfish (format {head.version}; this one reads {VERSION}).",
@@ -151,15 +151,15 @@ def _entries(records: Sequence[_Entry]) -> list[Entry]:
     for index, raw in enumerate(records):
         place = f"records.{index}"
         if raw.n <= n or (raw.seq is not None and raw.seq <= seq):
-            raise BadRequest(f"{place}: its numbers do not grow.", field=place)
+            raise BadRequest(f"{place}: n and seq must increase.", field=place)
         n, seq = raw.n, raw.seq if raw.seq is not None else seq
         try:
             record = record_from_json(json.dumps(raw.record, allow_nan=False))
         except ValidationError as error:
             where, reason = _fault(error)
             raise BadRequest(f"{place}.record.{where}: {reason}", field=f"{place}.record.{where}") from error
-        except ValueError as error:  # the ledger would keep it as nothing, and then could not read it
-            raise BadRequest(f"{place}.record: a number in it is none.", field=f"{place}.record") from error
+        except ValueError as error:  # NaN or infinity: the ledger would store null, and could not read the record again
+            raise BadRequest(f"{place}.record: a number is NaN or infinite.", field=f"{place}.record") from error
         if record.type in ("chunk", "state"):
             continue
         entries.append(Entry(raw.n, raw.seq, record))
@@ -174,11 +174,11 @@ def _blobs(encoded: Mapping[str, str]) -> dict[str, bytes]:
         except binascii.Error as error:
             raise BadRequest(f"blobs.{hash_} is not base64.", field=f"blobs.{hash_}") from error
         if hash_of(blobs[hash_]) != hash_:
-            raise BadRequest(f"blobs.{hash_} does not have this hash.", field=f"blobs.{hash_}")
+            raise BadRequest(f"blobs.{hash_}: the data does not match this hash.", field=f"blobs.{hash_}")
     return blobs
 
 
 def _fault(error: ValidationError) -> tuple[str, str]:
-    """Where the first fault is, and what."""
+    """The location and the message of the first validation error."""
     first = error.errors(include_url=False)[0]
     return ".".join(str(step) for step in first["loc"]), first["msg"]

@@ -1,4 +1,4 @@
-"""Sessions of the older format, `sessions/{id}.json`: a list of messages and calls, rewritten whole at every change.
+"""Imports sessions of the older format, `sessions/{id}.json`: a list of messages and calls.
 
 {"id", "title", "created_at", "updated_at", "records": [
     {"type": "message", "role", "content", "binary_content", "timestamp"},
@@ -90,7 +90,7 @@ class _File(BaseModel):
 
 
 def from_legacy(text: str, *, workspace: str | None, model: str, mode: str) -> SessionArchive:
-    """Read a session of the older format. Every prompt becomes a turn; nothing that was said is left out."""
+    """Parse a session of the older format. Every prompt becomes a turn; no message or call is left out."""
     try:
         file = _File.model_validate_json(text)
     except ValidationError as error:
@@ -98,28 +98,28 @@ def from_legacy(text: str, *, workspace: str | None, model: str, mode: str) -> S
         place = ".".join(str(step) for step in first["loc"]) or "text"
         raise BadRequest(f"{place}: {first['msg']}", field=place) from error
     created = _seconds(file.created_at, 0.0)
-    story = _Story(created)
+    conversion = _Conversion(created)
     for raw in file.records:
-        story.take(raw)
-    story.end_turn()
+        conversion.add(raw)
+    conversion.end_turn()
     return SessionArchive(
         row=SessionRow(
             id=file.id,
-            title=file.title or story.title,
+            title=file.title or conversion.title,
             workspace=workspace,
             model=model,
             mode=mode,
             created_at=created,
-            updated_at=_seconds(file.updated_at, story.now),
+            updated_at=_seconds(file.updated_at, conversion.now),
         ),
-        entries=_numbered(story.records),
-        blobs=story.blobs,
+        entries=_numbered(conversion.records),
+        blobs=conversion.blobs,
     )
 
 
 @dataclass(slots=True)
-class _Story:
-    """The records as they are retold."""
+class _Conversion:
+    """Converts old records to ledger records, in order."""
 
     now: float
     records: list[Record] = field(default_factory=list[Record])
@@ -128,29 +128,29 @@ class _Story:
     _turns: int = 0
     _messages: int = 0
     _turn_open: bool = False
-    _spoken: _Message | None = None
-    """words of the agent that may turn out to come with calls"""
+    _agent_message: _Message | None = None
+    """a message of the agent, held back because calls that belong to it may follow"""
     _calls: list[_ToolCall] = field(default_factory=list[_ToolCall])
     _ids: set[str] = field(default_factory=set[str])
 
-    def take(self, raw: _Message | _ToolCall) -> None:
+    def add(self, raw: _Message | _ToolCall) -> None:
         self.now = _seconds(raw.timestamp, self.now)
         match raw:
             case _ToolCall():
                 self._calls.append(raw)
             case _Message(role="assistant"):
-                self._tell_agent()
-                self._spoken = raw
+                self._flush_agent_message()
+                self._agent_message = raw
             case _Message(role="system"):
-                self._tell_agent()
-                # The instructions of today are sent with every request; the old ones are kept for the record.
+                self._flush_agent_message()
+                # Current instructions are sent with every request; the old ones are only shown.
                 self._message("system", raw.content or "", (SystemPromptPart(raw.content or ""),), shown_only=True)
             case _:
                 self.end_turn()
-                self._tell_user(raw)
+                self._add_prompt(raw)
 
     def end_turn(self) -> None:
-        self._tell_agent()
+        self._flush_agent_message()
         if self._turn_open:
             self._turn_open = False
             self.records.append(
@@ -161,7 +161,7 @@ class _Story:
     def _turn_id(self) -> str:
         return f"turn-{self._turns}"
 
-    def _tell_user(self, raw: _Message) -> None:
+    def _add_prompt(self, raw: _Message) -> None:
         self._turns += 1
         self._turn_open = True
         text = raw.content or ""
@@ -194,21 +194,22 @@ class _Story:
                 )
             )
 
-    def _tell_agent(self) -> None:
-        """Write the agent's words with the calls that follow them, and then what those gave."""
-        spoken, self._spoken = self._spoken, None
-        calls, self._calls = self._calls, []
-        if spoken is None and not calls:
+    def _flush_agent_message(self) -> None:
+        """Add the pending message of the agent with the calls that follow it, and then the results of the calls."""
+        message, self._agent_message = self._agent_message, None
+        raw_calls, self._calls = self._calls, []
+        if message is None and not raw_calls:
             return
-        words = (spoken.content or "") if spoken is not None else ""
-        told = [self._call(raw) for raw in calls]
-        parts: list[Part] = [TextPart(words)] if words else []
-        parts += [ToolCallPart(call.name, call.args, call.id, call.raw_args) for call in told]
-        message_id = self._message("assistant", words, tuple(parts))
+        text = (message.content or "") if message is not None else ""
+        calls = [self._call(raw) for raw in raw_calls]
+        parts: list[Part] = [TextPart(text)] if text else []
+        parts += [ToolCallPart(call.name, call.args, call.id, call.raw_args) for call in calls]
+        message_id = self._message("assistant", text, tuple(parts))
         self.records += [
-            ToolCallRecord(turn_id=self._turn_id, call=call, timestamp=self.now, message_id=message_id) for call in told
+            ToolCallRecord(turn_id=self._turn_id, call=call, timestamp=self.now, message_id=message_id)
+            for call in calls
         ]
-        if told:
+        if calls:
             returns = tuple(
                 ToolReturnPart(
                     call.name,
@@ -216,7 +217,7 @@ class _Story:
                     call.id,
                     "success" if call.status is CallStatus.COMPLETED else "failed",
                 )
-                for call in told
+                for call in calls
             )
             self._message("user", "", returns)
 
@@ -274,10 +275,10 @@ def _numbered(records: list[Record]) -> list[Entry]:
     return entries
 
 
-def _seconds(time: Time, otherwise: float) -> float:
+def _seconds(time: Time, default: float) -> float:
     match time:
         case None:
-            return otherwise
+            return default
         case datetime():
             return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
         case _:
@@ -285,7 +286,7 @@ def _seconds(time: Time, otherwise: float) -> float:
 
 
 def _binary(item: Any) -> tuple[bytes, str] | None:
-    """Bytes and their type, from a data URL or from an object with `data` in base64 beside its type."""
+    """The bytes and MIME type of a data URL, or of an object with base64 `data` and a MIME type."""
     match item:
         case str() if item.startswith("data:"):
             head, _, text = item[5:].partition(",")

@@ -1,4 +1,4 @@
-"""A session as Markdown that a person likes to read: words first, calls folded away under one line each."""
+"""Exports a session as readable Markdown, with each call folded into one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pilotfish.conversation.records import StopReason, Usage
 from pilotfish.store.rows import SessionRow
 
 MAX_OUTPUT_CHARS: Final = 4_000
-"""of one call's result: the rest is in the session, not in the document"""
+"""length of the shown part of one call's result; the rest is not exported"""
 
 _MARKS: Final[Mapping[CallStatus, str]] = {
     CallStatus.COMPLETED: "✓",
@@ -49,7 +49,7 @@ _ENDINGS: Final[Mapping[StopReason, str]] = {
 
 
 def to_markdown(row: SessionRow, items: Sequence[Item], *, tz: tzinfo | None = None) -> str:
-    """The whole transcript. `tz` is the time zone it is told in; None is the reader's."""
+    """The whole transcript. `tz` is the time zone of its times; None means the local one."""
     writer = _Writer(row, tz)
     blocks = [*writer.head(), *(block for item in items for block in writer.blocks(item))]
     return "\n\n".join(blocks) + "\n"
@@ -68,25 +68,25 @@ class _Writer:
         if row.workspace:
             facts.append(f"`{row.workspace}`")
         facts.append(f"{row.turns} turn{'' if row.turns == 1 else 's'}")
-        facts += _spent(row.usage)
+        facts += _usage(row.usage)
         yield f"*{' · '.join(fact for fact in facts if fact)}*"
 
     def blocks(self, item: Item) -> Iterator[str]:
         match item:
             case PromptItem():
-                yield from self._speak("You", item.timestamp)
+                yield from self._heading("You", item.timestamp)
                 yield from self._prompt(item.prompt)
             case MessageItem():
-                yield from self._speak("Pilotfish")
+                yield from self._heading("Pilotfish")
                 yield item.text.strip()
             case ThoughtItem():
-                yield from self._speak("Pilotfish")
+                yield from self._heading("Pilotfish")
                 yield _folded("Thought", item.text.strip())
             case CallItem():
-                yield from self._speak("Pilotfish")
+                yield from self._heading("Pilotfish")
                 yield self._call(item.call)
             case PlanItem():
-                yield from self._speak("Pilotfish")
+                yield from self._heading("Pilotfish")
                 yield "\n".join(f"- {_PLAN_MARKS[entry.status]} {_line(entry.content)}" for entry in item.entries)
             case NoticeItem():
                 remedy = f" {item.remedy}" if item.remedy else ""
@@ -94,15 +94,15 @@ class _Writer:
             case FileChangeItem():
                 yield self._file_change(item)
             case CompactionItem():
-                said = f"Earlier conversation summarised ({item.before:,} → {item.after:,} tokens)"
-                yield _folded(said, item.summary.strip())
+                summary = f"Earlier conversation summarised ({item.before:,} → {item.after:,} tokens)"
+                yield _folded(summary, item.summary.strip())
             case TurnEndItem():
                 yield from _ending(item)
             case _:
                 assert_never(item)
 
-    def _speak(self, speaker: str, timestamp: float | None = None) -> Iterator[str]:
-        """A heading where another one begins to speak, and before every prompt."""
+    def _heading(self, speaker: str, timestamp: float | None = None) -> Iterator[str]:
+        """A heading when the speaker changes, and before every prompt."""
         if speaker != self._speaker or speaker == "You":
             yield f"## {speaker}" + (f" — {self._time(timestamp)}" if timestamp else "")
         self._speaker = speaker
@@ -132,9 +132,9 @@ class _Writer:
                 args = orjson.dumps(call.args, option=orjson.OPT_INDENT_2, default=dict).decode()
             inside.append(_fenced(_cut(args), "json"))
         if call.approval is not None and call.approval.by == "user":
-            said = f": “{_line(call.approval.feedback)}”" if call.approval.feedback else ""
+            feedback = f": “{_line(call.approval.feedback)}”" if call.approval.feedback else ""
             decided = "allowed" if call.approval.decision == "allow" else "denied"
-            inside.append(f"*You {decided} it{said}.*")
+            inside.append(f"*You {decided} it{feedback}.*")
         if call.diff:
             inside.append(_fenced(_cut(call.diff), "diff"))
         elif call.result is not None and call.result.text.strip():
@@ -160,22 +160,22 @@ class _Writer:
 
 
 def _ending(item: TurnEndItem) -> Iterator[str]:
-    said = _ENDINGS[item.stop_reason]
+    ending = _ENDINGS[item.stop_reason]
     if item.error is not None:
-        said = f"{said} {item.error.message} {item.error.remedy}"
-    if said:
-        yield _quoted(f"*{said.strip()}*")
+        ending = f"{ending} {item.error.message} {item.error.remedy}"
+    if ending:
+        yield _quoted(f"*{ending.strip()}*")
     if item.undone:
         yield _quoted("*The changes of this turn were undone.*")
 
 
-def _spent(usage: Usage) -> list[str]:
+def _usage(usage: Usage) -> list[str]:
     if not usage.requests and not usage.input_tokens:
         return []
-    spent = [f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"]
+    parts = [f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"]
     if usage.cost is not None:
-        spent.append(f"${usage.cost:.2f}")
-    return spent
+        parts.append(f"${usage.cost:.2f}")
+    return parts
 
 
 def _folded(summary: str, text: str) -> str:
