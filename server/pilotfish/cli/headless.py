@@ -242,8 +242,9 @@ async def _settle_trust(live: Engine, face: TerminalFrontend, wish: Wish) -> Non
             try:
                 live.book.trust(wish.folder, key == "t")
             except StorageError as error:
-                face.screen.line(f"{error} Your answer holds this time. {error.remedy}", "yellow")
+                face.screen.line(f"{error} Your answer holds until you leave. {error.remedy}", "yellow")
             return
+        face.screen.line("  Type t or r.", "dim")
 
 
 async def _session(live: Engine, wish: Wish) -> str:

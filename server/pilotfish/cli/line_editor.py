@@ -35,6 +35,7 @@ STYLE = Style.from_dict(
     {
         "prompt": "ansicyan",
         "question": "ansiyellow",
+        "hint": "ansiyellow",
         "continuation": "ansibrightblack",
         "bottom-toolbar": "noreverse ansibrightblack",
     }
@@ -65,7 +66,8 @@ class LineEditor:
         self._interrupted = False
         with self._open_prompt(), contextlib.suppress(EOFError):
             return await self._chat.prompt_async(
-                bottom_toolbar=lambda: LEAVE_HINT if self._interrupted else status, handle_sigint=False
+                bottom_toolbar=lambda: [("class:hint", LEAVE_HINT)] if self._interrupted else status,
+                handle_sigint=False,
             )
         return None
 
