@@ -238,7 +238,7 @@ async def test_ctrl_c_in_a_conversation_stops_the_turn_and_not_the_conversation(
 async def test_ctrl_c_clears_the_prompt_before_it_leaves(tmp_path: Path) -> None:
     async with chatting(tmp_path, say("hello")) as (screen, provider):
         screen.press("not this")
-        await screen.sees("this")
+        await screen.sees("not this")
         screen.press(CTRL_C)
         screen.press("but this\r")
         await screen.sees("hello")
