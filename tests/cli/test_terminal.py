@@ -1,4 +1,4 @@
-"""`pilotfish run` and `pilotfish chat` with a person at a real pseudo-terminal, and a scripted provider."""
+"""`pilotfish run` and `pilotfish chat` at a real pseudo-terminal, with a scripted provider."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ async def test_a_key_allows_a_command(tmp_path: Path) -> None:
         assert (tmp_path / "work" / "made").exists()
 
 
-async def test_nothing_but_our_own_words_is_shown(tmp_path: Path) -> None:
+async def test_only_the_answer_and_the_token_count_are_printed(tmp_path: Path) -> None:
     async with running(tmp_path, say("hello")) as (screen, _):
         assert await screen.end() == 0
         plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", screen.shown)
         assert re.fullmatch(r"(?:. Thinking…(?: \d+ s)?)*hello\n[\d,]+ tokens\n", plain), screen.shown
 
 
-async def test_words_after_no_reach_the_model(tmp_path: Path) -> None:
+async def test_text_after_no_is_sent_to_the_model(tmp_path: Path) -> None:
     async with running(tmp_path, call("bash", command="touch made"), say("as you wish")) as (screen, provider):
         await screen.sees(KEYS)
         screen.press("n use another name\n")
@@ -89,7 +89,7 @@ async def test_a_command_is_amended_on_the_line(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["other"]
 
 
-async def test_arguments_are_amended_in_the_persons_own_editor(tmp_path: Path) -> None:
+async def test_arguments_are_edited_in_the_users_own_editor(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text(
         '#!/bin/sh\nif [ -e "$0.used" ]; then sed -i s/made/better/ "$1"; else echo no > "$1"; fi\n: > "$0.used"\n'
@@ -106,7 +106,7 @@ async def test_arguments_are_amended_in_the_persons_own_editor(tmp_path: Path) -
     assert (tmp_path / "work" / "better").read_text() == "text\n"
 
 
-async def test_what_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
+async def test_text_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
     command = call("bash", command="touch made")
     async with running(tmp_path, Reply(parts=(Text("wait"), Gate(), *command.parts)), say("fine")) as (
         screen,
@@ -164,7 +164,7 @@ async def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing_running(tmp_path: 
             await asyncio.sleep(0.05)
 
 
-async def test_a_new_folder_is_asked_about_once_and_remembered(tmp_path: Path) -> None:
+async def test_trust_is_asked_once_per_folder_and_saved(tmp_path: Path) -> None:
     async with serve(say("hello"), say("again")) as provider:
         async with terminal(tmp_path, "run", "go", provider=provider) as screen:
             await screen.sees("[r]ead only › ")
@@ -197,12 +197,12 @@ async def test_a_conversation_goes_on_with_its_commands(tmp_path: Path) -> None:
     async with chatting(tmp_path, edit, say("edited"), say("hello again")) as (screen, provider):
         for keys, answer in (
             ("/help\n", "revert the files the last turn changed"),
-            ("/nonsense\n", "There is no /nonsense"),
+            ("/nonsense\n", "Unknown command /nonsense"),
             ("/mode bold\n", "none of ask, plan, edit, auto"),
             ("/mode edit\n", "openai-chat:scripted · edit"),
             ("change it\n", "edited"),
-            ("/undo\n", "Put back: a.txt"),
-            ("/redo\n", "Done again: a.txt"),
+            ("/undo\n", "Reverted: a.txt"),
+            ("/redo\n", "Applied again: a.txt"),
             ("/new\n", "New session."),
         ):
             screen.press(keys)
@@ -318,13 +318,13 @@ async def test_a_model_that_fails_does_not_end_the_conversation(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["serve", "acp"])
-async def test_who_starts_a_server_by_hand_is_told_what_it_waits_for(tmp_path: Path, command: str) -> None:
+async def test_a_server_started_by_hand_prints_what_it_waits_for(tmp_path: Path, command: str) -> None:
     async with terminal(tmp_path, command) as shown:
         await shown.sees("waits for an editor")
         await shown.sees("pilotfish chat")
 
 
-async def test_who_starts_a_server_by_hand_may_leave_it(tmp_path: Path) -> None:
+async def test_ctrl_c_ends_a_server_started_by_hand(tmp_path: Path) -> None:
     async with terminal(tmp_path, "serve") as shown:
         await shown.sees("pilotfish chat")
         shown.press("\x03")

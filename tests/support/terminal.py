@@ -69,7 +69,7 @@ class Terminal:
 
 
 def environment(tmp_path: Path, provider: Provider | None = None) -> dict[str, str]:
-    """The user's, with a home of its own; not that of a test run, for libraries are quieter there."""
+    """A user's environment with a separate store, without the variables that make libraries print less."""
     own = {
         "PILOTFISH_STORAGE": str(tmp_path / "store"),
         "PILOTFISH_CONFIG": str(tmp_path / "config.toml"),
