@@ -1,4 +1,4 @@
-"""The command line in a script: pipes, exit codes, and the commands that look at what is kept."""
+"""The command line in a script: pipes, exit codes, and the commands for stored sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_json_is_one_update_a_line_with_a_seq_that_counts(tmp_path: Path) 
     assert (lines[-1]["update"]["kind"], lines[-1]["update"]["stopReason"]) == ("turn_ended", "end_turn")
 
 
-async def test_with_nobody_there_a_question_is_a_refusal_with_its_reason(tmp_path: Path) -> None:
+async def test_without_a_terminal_a_question_is_refused_with_its_reason(tmp_path: Path) -> None:
     async with serve(call("bash", command="touch made"), say("could not")) as provider:
         code, _, err = await piped(tmp_path, "run", "go", "--trust", provider=provider)
     assert code == 0
@@ -57,7 +57,7 @@ async def test_an_untrusted_folder_is_only_read(tmp_path: Path) -> None:
     ],
     ids=["failed", "max_iterations", "max_tokens", "budget", "refusal"],
 )
-async def test_each_way_to_end_has_its_exit_code_and_says_what_it_was(
+async def test_each_stop_reason_has_an_exit_code_and_a_message(
     tmp_path: Path, reply: Reply, settings: str, code: int, words: str
 ) -> None:
     (tmp_path / "config.toml").write_text(settings)
@@ -165,7 +165,7 @@ async def test_a_session_is_continued_shown_searched_exported_imported_and_delet
         imported = (await pilotfish("sessions", "import", str(tmp_path / "kept.json"))).split()[-1]
         assert (await pilotfish("sessions", "show", imported)).count("hello there") == 1
         code, _, err = await piped(tmp_path, "sessions", "delete", session)
-        assert (code, err) == (2, "pilotfish: say --yes to delete without being asked\n")
+        assert (code, err) == (2, "pilotfish: use --yes to delete without confirmation\n")
         assert await pilotfish("sessions", "delete", session, "--yes") == "Deleted find the needle\n"
         code, _, err = await piped(tmp_path, "sessions", "show", session)
         assert (code, err) == (1, f"pilotfish: No session begins with {session!r}.\n")
@@ -212,10 +212,10 @@ async def test_the_doctor_names_what_is_wrong_with_a_remedy(tmp_path: Path) -> N
     wrong = {line.split()[1] for line in out.splitlines() if line.startswith("✗")}
     assert (code, wrong) == (1, {"settings", "model"})
     assert out.count("→") >= 2
-    assert f"→ Mend {tmp_path / 'config.toml'}." in out
+    assert f"→ Fix {tmp_path / 'config.toml'}." in out
     (tmp_path / "config.toml").unlink()
     code, out, _ = await piped(tmp_path, "doctor", env={"PILOTFISH_MODE": "bold"})
-    assert "→ Mend PILOTFISH_MODE." in out
+    assert "→ Fix PILOTFISH_MODE." in out
 
 
 async def test_version_help_and_completion(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ async def test_version_help_and_completion(tmp_path: Path) -> None:
     for command in ("serve", "acp", "run", "chat", "demo", "doctor", "audit", "sessions", "policy"):
         assert f" {command} " in out
     assert "bool" not in out  # a flag takes no value
-    assert "..." not in out.partition("Commands:")[2]  # what a command is for is said to its end
+    assert "..." not in out.partition("Commands:")[2]  # no description is cut off
     code, out, _ = await piped(tmp_path, "run", "--help")
     assert (code, out.splitlines()[0].lower()) == (0, "usage: pilotfish run [options] [prompt]...")
     code, out, _ = await piped(tmp_path, "policy", "check", "--help")

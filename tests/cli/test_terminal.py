@@ -1,9 +1,10 @@
-"""`pilotfish run` and `pilotfish chat` with a person at a real pseudo-terminal, and a scripted provider."""
+"""`pilotfish run` and `pilotfish chat` at a real pseudo-terminal, with a scripted provider."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.support.terminal import Terminal, terminal, work_folder
 KEYS = "[y]es · [s]ession · [a]lways · [n]o · [d]eny always · [e]dit › "
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+UP = "\x1b[A"
 
 
 @asynccontextmanager
@@ -34,6 +36,11 @@ async def chatting(tmp_path: Path, *replies: Answer) -> AsyncGenerator[tuple[Ter
         yield screen, provider
 
 
+def sent(provider: Provider) -> str:
+    """The prompt in the last request."""
+    return provider.requests[-1].messages[-1]["content"][0]["text"]
+
+
 async def test_a_key_allows_a_command(tmp_path: Path) -> None:
     async with running(tmp_path, call("bash", command="touch made"), say("it is made")) as (screen, _):
         await screen.sees("Run touch made?")
@@ -45,14 +52,14 @@ async def test_a_key_allows_a_command(tmp_path: Path) -> None:
         assert (tmp_path / "work" / "made").exists()
 
 
-async def test_nothing_but_our_own_words_is_shown(tmp_path: Path) -> None:
+async def test_only_the_answer_and_the_token_count_are_printed(tmp_path: Path) -> None:
     async with running(tmp_path, say("hello")) as (screen, _):
         assert await screen.end() == 0
         plain = re.sub(r"\x1b\[[0-9;]*[A-Za-z]|\r", "", screen.shown)
         assert re.fullmatch(r"(?:. Thinking…(?: \d+ s)?)*hello\n[\d,]+ tokens\n", plain), screen.shown
 
 
-async def test_words_after_no_reach_the_model(tmp_path: Path) -> None:
+async def test_text_after_no_is_sent_to_the_model(tmp_path: Path) -> None:
     async with running(tmp_path, call("bash", command="touch made"), say("as you wish")) as (screen, provider):
         await screen.sees(KEYS)
         screen.press("n use another name\n")
@@ -69,7 +76,7 @@ async def test_always_shows_its_rule_first_and_is_not_asked_again(tmp_path: Path
         screen.press("a\n")
         await screen.sees("twice")
         assert await screen.end() == 0
-        assert screen.shown.count(KEYS) == 1
+        assert screen.shown.count("Run touch made?") == 1
     assert "touch made" in (tmp_path / "config.toml").read_text("utf-8")
 
 
@@ -82,7 +89,7 @@ async def test_a_command_is_amended_on_the_line(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["other"]
 
 
-async def test_arguments_are_amended_in_the_persons_own_editor(tmp_path: Path) -> None:
+async def test_arguments_are_edited_in_the_users_own_editor(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text(
         '#!/bin/sh\nif [ -e "$0.used" ]; then sed -i s/made/better/ "$1"; else echo no > "$1"; fi\n: > "$0.used"\n'
@@ -92,14 +99,14 @@ async def test_arguments_are_amended_in_the_persons_own_editor(tmp_path: Path) -
     async with running(tmp_path, *replies, EDITOR=str(editor)) as (screen, _):
         await screen.sees("[e]dit › ")
         screen.press("e\n")
-        await screen.sees("not the arguments as JSON; nothing has run")
+        await screen.sees("not a JSON object of arguments; nothing has run")
         await screen.sees("[e]dit › ")
         screen.press("e\n")
         assert await screen.end() == 0
     assert (tmp_path / "work" / "better").read_text() == "text\n"
 
 
-async def test_what_was_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
+async def test_text_typed_before_a_question_does_not_answer_it(tmp_path: Path) -> None:
     command = call("bash", command="touch made")
     async with running(tmp_path, Reply(parts=(Text("wait"), Gate(), *command.parts)), say("fine")) as (
         screen,
@@ -148,7 +155,7 @@ async def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing_running(tmp_path: 
     async with running(tmp_path, call("bash", command=stubborn)) as (screen, _):
         await screen.sees("started")
         screen.press(CTRL_C)
-        await screen.sees("Ctrl-C again to leave")
+        await screen.sees("Ctrl+C again to leave")
         screen.press(CTRL_C)
         assert await screen.end() == 130
     pid = (tmp_path / "work" / "pid").read_text().strip()
@@ -157,11 +164,12 @@ async def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing_running(tmp_path: 
             await asyncio.sleep(0.05)
 
 
-async def test_a_new_folder_is_asked_about_once_and_remembered(tmp_path: Path) -> None:
+async def test_trust_is_asked_once_per_folder_and_saved(tmp_path: Path) -> None:
     async with serve(say("hello"), say("again")) as provider:
         async with terminal(tmp_path, "run", "go", provider=provider) as screen:
             await screen.sees("[r]ead only › ")
             screen.press("what?\n")
+            await screen.sees("Type t or r.")
             await screen.sees("[r]ead only › ")
             screen.press("t\n")
             await screen.sees("hello")
@@ -187,21 +195,21 @@ async def test_a_conversation_goes_on_with_its_commands(tmp_path: Path) -> None:
     (work_folder(tmp_path) / "a.txt").write_text("old\n")
     edit = call("update_file", path="a.txt", edits=[{"old_string": "old", "new_string": "new"}])
     async with chatting(tmp_path, edit, say("edited"), say("hello again")) as (screen, provider):
-        for keys, told in (
-            ("/help\n", "/undo and /redo"),
-            ("/nonsense\n", "There is no /nonsense"),
+        for keys, answer in (
+            ("/help\n", "revert the files the last turn changed"),
+            ("/nonsense\n", "Unknown command /nonsense"),
             ("/mode bold\n", "none of ask, plan, edit, auto"),
             ("/mode edit\n", "openai-chat:scripted · edit"),
             ("change it\n", "edited"),
-            ("/undo\n", "Put back: a.txt"),
-            ("/redo\n", "Done again: a.txt"),
-            ("/new\n", "A fresh session."),
+            ("/undo\n", "Reverted: a.txt"),
+            ("/redo\n", "Applied again: a.txt"),
+            ("/new\n", "New session."),
         ):
             screen.press(keys)
-            await screen.sees(told)
+            await screen.sees(answer)
             await screen.sees("› ")
         assert (tmp_path / "work" / "a.txt").read_text() == "new\n"
-        screen.press("line one\nline two\n\nline four\n")  # a paste is one prompt
+        screen.press("\x1b[200~line one\rline two\r\rline four\x1b[201~\r")  # a paste is one prompt
         await screen.sees("hello again")
         assert provider.requests[-1].messages[-1]["content"][0]["text"] == "line one\nline two\n\nline four"
         assert "change it" not in str(provider.requests[-1].messages)
@@ -221,8 +229,78 @@ async def test_ctrl_c_in_a_conversation_stops_the_turn_and_not_the_conversation(
         await screen.sees("whole")
         await screen.sees("› ")
         screen.press(CTRL_C)
+        await screen.sees("Press Ctrl+C again to leave.")
+        screen.press(CTRL_C)
         assert await screen.end() == 130
         assert "Traceback" not in screen.shown
+
+
+async def test_ctrl_c_clears_the_prompt_before_it_leaves(tmp_path: Path) -> None:
+    async with chatting(tmp_path, say("hello")) as (screen, provider):
+        screen.press("not this")
+        await screen.sees("not this")
+        screen.press(CTRL_C)
+        screen.press("but this\r")
+        await screen.sees("hello")
+        assert sent(provider) == "but this"
+
+
+async def test_alt_enter_adds_a_line_to_the_prompt(tmp_path: Path) -> None:
+    async with chatting(tmp_path, say("hello")) as (screen, provider):
+        screen.press("line one\x1b\rline two\r")
+        await screen.sees("hello")
+        assert sent(provider) == "line one\nline two"
+
+
+async def test_the_history_outlives_the_chat_and_is_private(tmp_path: Path) -> None:
+    async with chatting(tmp_path, say("hello")) as (screen, _):
+        screen.press("the first prompt\r")
+        await screen.sees("hello")
+        await screen.sees("› ")
+        screen.press(CTRL_D)
+        assert await screen.end() == 0
+    assert stat.S_IMODE((tmp_path / "store" / "prompt_history").stat().st_mode) == 0o600
+    async with chatting(tmp_path, say("again")) as (screen, provider):
+        screen.press(UP)
+        await screen.sees("the first prompt")
+        screen.press("\r")
+        await screen.sees("again")
+        assert sent(provider) == "the first prompt"
+
+
+async def test_tab_completes_commands_and_files(tmp_path: Path) -> None:
+    (work_folder(tmp_path) / "src").mkdir()
+    (tmp_path / "work" / "src" / "beta.py").write_text("x = 1\n")
+    async with chatting(tmp_path, say("hello")) as (screen, provider):
+        screen.press("/com")
+        await screen.sees("replace the older part of the conversation by a summary")
+        screen.press("\t\r\r")
+        await screen.sees("There is nothing to summarise yet.")
+        await screen.sees("› ")
+        screen.press("look at @bet")
+        await screen.sees("src/beta.py")
+        screen.press("\t\r now\r")
+        await screen.sees("hello")
+        assert sent(provider) == "look at @src/beta.py now"
+
+
+async def test_a_command_of_the_users_own_is_expanded(tmp_path: Path) -> None:
+    (tmp_path / "commands").mkdir()
+    (tmp_path / "commands" / "review.md").write_text("Review $1 with care.\n")
+    async with chatting(tmp_path, say("hello")) as (screen, provider):
+        screen.press("/review a.txt\r")
+        await screen.sees("hello")
+        assert sent(provider) == "Review a.txt with care."
+
+
+async def test_pilotfish_alone_opens_the_chat(tmp_path: Path) -> None:
+    async with serve(say("hello")) as provider, terminal(tmp_path, provider=provider) as screen:
+        await screen.sees("[r]ead only › ")
+        screen.press("r\r")
+        await screen.sees("pilotfish · openai-chat:scripted")
+        await screen.sees("› ")
+        screen.press(CTRL_D)
+        assert await screen.end() == 0
 
 
 async def test_a_model_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None:
@@ -240,13 +318,13 @@ async def test_a_model_that_fails_does_not_end_the_conversation(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("command", ["serve", "acp"])
-async def test_who_starts_a_server_by_hand_is_told_what_it_waits_for(tmp_path: Path, command: str) -> None:
+async def test_a_server_started_by_hand_prints_what_it_waits_for(tmp_path: Path, command: str) -> None:
     async with terminal(tmp_path, command) as shown:
         await shown.sees("waits for an editor")
         await shown.sees("pilotfish chat")
 
 
-async def test_who_starts_a_server_by_hand_may_leave_it(tmp_path: Path) -> None:
+async def test_ctrl_c_ends_a_server_started_by_hand(tmp_path: Path) -> None:
     async with terminal(tmp_path, "serve") as shown:
         await shown.sees("pilotfish chat")
         shown.press("\x03")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import fcntl
 import os
 import pty
@@ -29,6 +30,7 @@ class Terminal:
     def __init__(self, process: asyncio.subprocess.Process, master: int) -> None:
         self.process = process
         self._raw = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._seen = 0
         self._master = master
         asyncio.get_running_loop().add_reader(master, self._read)
@@ -61,13 +63,13 @@ class Terminal:
 
     def _read(self) -> None:
         try:
-            self._raw += os.read(self._master, 65_536).decode("utf-8", "replace")
+            self._raw += self._decoder.decode(os.read(self._master, 65_536))
         except OSError:
             asyncio.get_running_loop().remove_reader(self._master)
 
 
 def environment(tmp_path: Path, provider: Provider | None = None) -> dict[str, str]:
-    """The user's, with a home of its own; not that of a test run, for libraries are quieter there."""
+    """A user's environment with a separate store, without the variables that make libraries print less."""
     own = {
         "PILOTFISH_STORAGE": str(tmp_path / "store"),
         "PILOTFISH_CONFIG": str(tmp_path / "config.toml"),

@@ -1,4 +1,4 @@
-"""The command line: what a person or a script types. `serve` starts without it."""
+"""The command line, for people and scripts. `serve` starts without this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands, their options and their help. What they do stands in the modules beside this one."""
+"""The commands with their options and help texts. The other modules of this package implement them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ app = typer.Typer(
     help="An AI coding agent that lives where a language server lives.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its boxes name the type of a flag, as if a flag took a value
+    rich_markup_mode=None,  # rich shows a type for flags, which take no value
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 sessions_app = typer.Typer(help="Look at, search, export, import and delete sessions.", no_args_is_help=True)
-policy_app = typer.Typer(help="Ask the policy why something would be asked.", no_args_is_help=True)
+policy_app = typer.Typer(help="Check what the policy decides about a call.", no_args_is_help=True)
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(policy_app, name="policy")
 
-ModelOption = Annotated[str | None, typer.Option(help="A model, as `openai-chat:gpt-…` or `ollama:…`.")]
-ModeOption = Annotated[Mode | None, typer.Option(help="How much runs without a question.")]
-SessionOption = Annotated[str | None, typer.Option(help="Go on in this session.")]
-NewestOption = Annotated[bool, typer.Option("--continue", "-c", help="Go on in the newest session here.")]
-TrustOption = Annotated[bool, typer.Option("--trust", help="Trust the folder, this time.")]
-SessionArgument = Annotated[str, typer.Argument(help="A session's id, or its beginning.")]
+ModelOption = Annotated[str | None, typer.Option(help="The model, such as `openai-chat:gpt-…` or `ollama:…`.")]
+ModeOption = Annotated[Mode | None, typer.Option(help="Which calls run without approval.")]
+SessionOption = Annotated[str | None, typer.Option(help="Continue this session.")]
+NewestOption = Annotated[bool, typer.Option("--continue", "-c", help="Continue the newest session of this folder.")]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Trust the folder for this run.")]
+SessionArgument = Annotated[str, typer.Argument(help="The id of a session, or the start of it.")]
 FolderOption = Annotated[
     Path, typer.Option("--folder", "-C", help="The workspace.", exists=True, file_okay=False, resolve_path=True)
 ]
 
 
 def run() -> int:
-    """Run the command line. Errors that a person can act on are one line, not a traceback."""
+    """Run the command line. An error that the user can act on is printed as one line, without a traceback."""
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by `<&-`
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115  # the process's own, and its descriptor 0
     try:
@@ -108,7 +108,7 @@ def acp() -> int:
 def run_prompt(
     prompt: Annotated[
         list[str] | None,
-        typer.Argument(help="What to do. What is piped in is added to it; `-` waits for it."),
+        typer.Argument(help="The task. Text piped in is appended; `-` waits for it."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every update as one line of JSON.")] = False,
     model: ModelOption = None,
@@ -118,17 +118,17 @@ def run_prompt(
     trust: TrustOption = False,
     folder: FolderOption = Path(),
 ) -> int:
-    """Run one prompt in this folder and print what happens.
+    """Run one prompt in this folder and print the result.
 
     Exit codes: 0 done, 1 failed, 2 wrong use, 3 iteration limit, 4 answer cut off, 5 budget, 6 refused, 130 cancelled.
     """
-    from pilotfish.cli.headless import Wish, run_once, whole_prompt
+    from pilotfish.cli.headless import ChatOptions, run_once, whole_prompt
 
     text = whole_prompt(prompt or ())
     if not text:
-        raise typer.BadParameter("say what to do, or send it on standard input", param_hint="PROMPT")
-    wish = Wish(folder, model, mode, session, newest=continue_, json=json, trust=trust)
-    return _finish(run_once(wish, text))
+        raise typer.BadParameter("give a prompt, or pipe one in", param_hint="PROMPT")
+    options_ = ChatOptions(folder, model, mode, session, newest=continue_, json=json, trust=trust)
+    return _finish(run_once(options_, text))
 
 
 @app.command()
@@ -140,18 +140,18 @@ def chat(
     trust: TrustOption = False,
     folder: FolderOption = Path(),
 ) -> int:
-    """Talk to the agent in the terminal."""
-    from pilotfish.cli.headless import Wish, converse
+    """Chat with the agent in the terminal. `pilotfish` alone does the same."""
+    from pilotfish.cli.headless import ChatOptions, converse
 
-    return _finish(converse(Wish(folder, model, mode, session, newest=continue_, json=False, trust=trust)))
+    return _finish(converse(ChatOptions(folder, model, mode, session, newest=continue_, json=False, trust=trust)))
 
 
 @app.command()
 def demo(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer the questions by itself.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve every question automatically.")] = False,
     wire: Annotated[bool, typer.Option("--wire", help="Print the JSON-RPC messages too.")] = False,
 ) -> int:
-    """Play a real turn on a sample workspace. No key is needed, and nothing leaves the machine."""
+    """Run a real turn in a sample workspace. It needs no key, and no data leaves the machine."""
     from pilotfish.cli.demo import play
 
     return _finish(play(yes=yes or not sys.stdin.isatty(), wire=wire))
@@ -159,7 +159,7 @@ def demo(
 
 @app.command()
 def doctor() -> int:
-    """Check what Pilotfish needs on this machine. There is a remedy for each thing that is missing."""
+    """Check what Pilotfish needs on this machine. Each problem is printed with a remedy."""
     from pilotfish.cli.doctor import examine
 
     return _finish(examine())
@@ -170,7 +170,7 @@ def audit(
     session: SessionArgument,
     verify: Annotated[bool, typer.Option("--verify", help="Check the hash chain.")] = False,
 ) -> int:
-    """Print every decision that was taken in a session. By whom, for what, and when."""
+    """Print every approval decision of a session. Each has its time, its call and who decided."""
     from pilotfish.cli.sessions import print_audit
 
     return _finish(print_audit(session, verify=verify))
@@ -178,7 +178,7 @@ def audit(
 
 @policy_app.command(name="check")
 def policy_check() -> int:
-    """Read calls as JSON lines, run nothing, print the verdict on each.
+    """Read calls as JSON lines and print the verdict on each. Nothing is run.
 
     A call is {"tool": "bash", "args": {"command": "git status"}}. It may also have mode, root, cwd, trusted and rules.
     """
@@ -186,18 +186,19 @@ def policy_check() -> int:
 
     if sys.stdin.isatty():
         typer.echo(
-            'One call a line, such as {"tool": "bash", "args": {"command": "git status"}}; Ctrl-D ends.', err=True
+            'Type one call per line, such as {"tool": "bash", "args": {"command": "git status"}}. Ctrl+D ends.',
+            err=True,
         )
     return main(sys.stdin, sys.stdout)
 
 
 @sessions_app.command(name="list")
 def sessions_list(
-    all_: Annotated[bool, typer.Option("--all", "-a", help="Of every folder.")] = False,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="List the sessions of every folder.")] = False,
     limit: Annotated[int, typer.Option(min=1)] = 20,
     folder: FolderOption = Path(),
 ) -> int:
-    """The newest sessions of this folder."""
+    """List the newest sessions of this folder."""
     from pilotfish.cli.sessions import print_list
 
     return _finish(print_list(None if all_ else folder, query=None, limit=limit))
@@ -205,10 +206,10 @@ def sessions_list(
 
 @sessions_app.command(name="search")
 def sessions_search(
-    query: Annotated[str, typer.Argument(help="Words in titles and texts.")],
+    query: Annotated[str, typer.Argument(help="Words to find in titles and texts.")],
     limit: Annotated[int, typer.Option(min=1)] = 20,
 ) -> int:
-    """Sessions that speak of something."""
+    """Find sessions by words in their titles and texts."""
     from pilotfish.cli.sessions import print_list
 
     return _finish(print_list(None, query=query, limit=limit))
@@ -216,7 +217,7 @@ def sessions_search(
 
 @sessions_app.command(name="show")
 def sessions_show(session: SessionArgument) -> int:
-    """The transcript of a session."""
+    """Print the transcript of a session."""
     from pilotfish.cli.sessions import print_export
 
     return _finish(print_export(session, "markdown", rendered=True))
@@ -225,7 +226,7 @@ def sessions_show(session: SessionArgument) -> int:
 @sessions_app.command(name="export")
 def sessions_export(
     session: SessionArgument,
-    form: Annotated[Literal["markdown", "json"], typer.Option("--format", help="What to write.")] = "markdown",
+    form: Annotated[Literal["markdown", "json"], typer.Option("--format", help="The output format.")] = "markdown",
 ) -> int:
     """Write a session to standard output."""
     from pilotfish.cli.sessions import print_export
@@ -237,7 +238,7 @@ def sessions_export(
 def sessions_import(
     file: Annotated[Path, typer.Argument(help="An exported JSON file.", exists=True, dir_okay=False)],
 ) -> int:
-    """Take a session in from a file."""
+    """Import a session from a file."""
     from pilotfish.cli.sessions import import_text
 
     return _finish(import_text(file.read_text("utf-8", errors="replace")))
@@ -246,9 +247,9 @@ def sessions_import(
 @sessions_app.command(name="delete")
 def sessions_delete(
     session: SessionArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
-    """Delete a session for good."""
+    """Delete a session permanently."""
     from pilotfish.cli.sessions import delete
 
     return _finish(delete(session, sure=yes))

@@ -1,4 +1,4 @@
-"""`pilotfish doctor`: what is there, what is missing, and what to do about it."""
+"""`pilotfish doctor`: checks the installation and prints a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Finding:
 
 
 async def examine() -> int:
-    """Print every finding; the exit code says whether something must be done."""
+    """Print every finding. Returns 1 if a check failed."""
     console = Console(highlight=False, soft_wrap=True)
     failed = False
     for check in CHECKS:
         try:
-            with console.status(f"Looking at {check.__name__.lstrip('_')}…"):
+            with console.status(f"Checking {check.__name__.lstrip('_')}…"):
                 finding = await check()
         except Exception as error:
             finding = Finding(check.__name__.lstrip("_"), good=False, words=f"{type(error).__name__}: {error}")
@@ -68,8 +68,8 @@ async def _settings() -> Finding:
             named[problem.field] if problem.source == "environment" else str(config_path())
             for problem in loaded.problems
         ]
-        return Finding("settings", good=False, words=words, remedy=f"Mend {', '.join(dict.fromkeys(places))}.")
-    origin = ", ".join(f"{name} from {source}" for name, source in loaded.sources.items()) or "all built in"
+        return Finding("settings", good=False, words=words, remedy=f"Fix {', '.join(dict.fromkeys(places))}.")
+    origin = ", ".join(f"{name} from {source}" for name, source in loaded.sources.items()) or "all defaults"
     return Finding("settings", good=True, words=origin)
 
 
@@ -101,7 +101,7 @@ async def _sandbox() -> Finding:
         remedy = "Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`): fewer questions, less risk."
     else:
         remedy = ""
-    # Told to stay off the network, and not able to: that is not what the user asked for.
+    # Without a sandbox, `network = false` cannot be enforced: that is a failure.
     return Finding("sandbox", settings.network, f"{found.words}; approved commands run with your rights", remedy)
 
 
@@ -116,7 +116,12 @@ async def _store() -> Finding:
         with tempfile.TemporaryFile(dir=ledger.directory):
             pass
     except OSError as error:
-        return Finding("store", good=False, words=f"{ledger.directory}: {error.strerror}", remedy="Free or allow it.")
+        return Finding(
+            "store",
+            good=False,
+            words=f"{ledger.directory}: {error.strerror}",
+            remedy="Make the folder writable, or free disk space.",
+        )
     finally:
         await ledger.aclose()
     words = f"{ledger.directory}{f': {unsaved}' if unsaved else ''}"
@@ -134,22 +139,24 @@ async def _model() -> Finding:
     finally:
         await resolve.aclose()
     if settings.model == "demo":
-        remedy = "Set a real one: `PILOTFISH_MODEL`, `config.toml`, or the editor's settings."
-        return Finding("model", good=True, words="demo (the embedded one)", remedy=remedy)
+        remedy = "Choose a real model: `PILOTFISH_MODEL`, `config.toml`, or the editor's settings."
+        return Finding("model", good=True, words="demo (the embedded model)", remedy=remedy)
     found = {model.id: model for model in await resolve.available(settings, {})}
     known = found.get(settings.model)
     if known is not None and not known.available:
-        return Finding("model", good=False, words=f"{settings.model}: {known.reason}", remedy="Check key and address.")
-    if address and (silence := await _silence(address)):
-        remedy = "Check the network, the proxy and baseUrl; start the server, if it is one of this machine."
         return Finding(
-            "model", good=False, words=f"{settings.model}: {address} does not answer: {silence}", remedy=remedy
+            "model", good=False, words=f"{settings.model}: {known.reason}", remedy="Check the key and the address."
+        )
+    if address and (problem := await _connection_error(address)):
+        remedy = "Check the network, the proxy and baseUrl. If the server is local, start it."
+        return Finding(
+            "model", good=False, words=f"{settings.model}: {address} does not answer: {problem}", remedy=remedy
         )
     return Finding("model", good=True, words=settings.model + (f" at {address}, which answers" if address else ""))
 
 
-async def _silence(address: str) -> str | None:
-    """Why nobody answers at an address; None: somebody does. Nothing but the question itself is sent, no key."""
+async def _connection_error(address: str) -> str | None:
+    """Why an address does not answer, or None if it does. The request contains no key."""
     import httpx2
 
     try:

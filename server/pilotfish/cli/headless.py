@@ -37,7 +37,7 @@ EXIT_CODES: dict[StopReason, int] = {
     "cancelled": 130,
 }
 PIPE_SECONDS = 1.0
-"""how long a pipe beside a prompt is given to say something; it may be nobody's"""
+"""how long to wait for input on a pipe when there is also a prompt: nothing may ever be written to it"""
 COMMANDS: dict[str, tuple[str, str]] = {
     "/help": ("", "show this list"),
     "/undo": ("", "revert the files the last turn changed"),
@@ -54,8 +54,8 @@ Ctrl+C stops a turn; at an empty prompt, Ctrl+C twice or Ctrl+D leaves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the person asked for on the command line."""
+class ChatOptions:
+    """The options of `run` and `chat`."""
 
     folder: Path
     model: str | None
@@ -67,35 +67,35 @@ class Wish:
 
 
 @asynccontextmanager
-async def engine(wish: Wish) -> AsyncGenerator[tuple[Engine, TerminalFrontend, str]]:
-    """The engine with a session, as the person wished."""
+async def engine(options: ChatOptions) -> AsyncGenerator[tuple[Engine, TerminalFrontend, str]]:
+    """The engine and a session, as the options ask."""
     start_logging(log_path())
-    loaded = load_user({"model": wish.model, "mode": wish.mode})
-    face = TerminalFrontend(wish.folder, loaded.settings.storage, json=wish.json)
+    loaded = load_user({"model": options.model, "mode": options.mode})
+    face = TerminalFrontend(options.folder, loaded.settings.storage, json=options.json)
     for problem in loaded.problems:
-        face.screen.line(f"Setting left out ({problem.source}): {problem.message}", "yellow")
-    ledger = Ledger.open(loaded.settings.storage, label=f"a terminal in {wish.folder}")
-    live = Engine(loaded.settings, ledger, face, roots=[wish.folder], trusted=wish.trust)
+        face.screen.line(f"Setting ignored ({problem.source}): {problem.message}", "yellow")
+    ledger = Ledger.open(loaded.settings.storage, label=f"a terminal in {options.folder}")
+    live = Engine(loaded.settings, ledger, face, roots=[options.folder], trusted=options.trust)
     face.live = live
     try:
-        await _settle_trust(live, face, wish)
-        yield live, face, await _session(live, wish)
+        await _ask_for_trust(live, face, options)
+        yield live, face, await _session(live, options)
     finally:
         await face.aclose()
         await live.aclose()
 
 
 def whole_prompt(words: Sequence[str]) -> str:
-    """What to do: the words of the command line, and what is piped in beside or instead of them."""
-    said = " ".join(word for word in words if word != "-")
+    """The prompt: the arguments of the command line, followed by the text piped in, if any."""
+    given = " ".join(word for word in words if word != "-")
     piped = ""
-    if not sys.stdin.isatty() and (not said or "-" in words or _says_something()):
+    if not sys.stdin.isatty() and (not given or "-" in words or _has_input()):
         piped = sys.stdin.buffer.read().decode("utf-8", "replace")
-    return "\n\n".join(part for part in (said, piped.strip("\n")) if part.strip())
+    return "\n\n".join(part for part in (given, piped.strip("\n")) if part.strip())
 
 
-def _says_something() -> bool:
-    """Whether there is something on standard input. A pipe may be one that nobody writes to or closes."""
+def _has_input() -> bool:
+    """Whether standard input has text. A pipe may be open without anyone writing to it or closing it."""
     kind = os.fstat(0).st_mode
     if stat.S_ISREG(kind):
         return True
@@ -103,26 +103,26 @@ def _says_something() -> bool:
         return False
     if select.select([0], [], [], PIPE_SECONDS)[0]:
         return True
-    sys.stderr.write("pilotfish: standard input is silent and is not read; `-` waits for it\n")
+    sys.stderr.write("pilotfish: standard input is silent and is not read; add `-` to wait for it\n")
     return False
 
 
-async def run_once(wish: Wish, text: str) -> int:
-    async with engine(wish) as (live, face, session_id):
+async def run_once(options: ChatOptions, text: str) -> int:
+    async with engine(options) as (live, face, session_id):
         outcome = await _turn(live, face, session_id, text)
-        if outcome.error is not None and wish.json:
+        if outcome.error is not None and options.json:
             face.screen.line(f"{outcome.error.message} {outcome.error.remedy}", "red")
         return EXIT_CODES[outcome.stop_reason]
 
 
-async def converse(wish: Wish) -> int:
+async def converse(options: ChatOptions) -> int:
     """A chat. Returns 0 at Ctrl+D or `/exit`, 130 at Ctrl+C."""
-    async with engine(wish) as (live, face, first):
+    async with engine(options) as (live, face, first):
         session = await live.session(first)
         session_id = session.id
         face.screen.line(f"pilotfish · {session.model} · {session.mode} · /help", "dim")
         while True:
-            own = await asyncio.to_thread(own_commands, [wish.folder] if live.trusted(str(wish.folder)) else [])
+            own = await asyncio.to_thread(own_commands, [options.folder] if live.trusted(str(options.folder)) else [])
             try:
                 text = await face.read_prompt(await _status(live, face, session_id), _descriptions(own))
             except KeyboardInterrupt:
@@ -131,7 +131,7 @@ async def converse(wish: Wish) -> int:
                 return 0
             try:
                 if text.split() in (["/new"], ["/clear"]):
-                    session_id = (await live.new(str(wish.folder))).id
+                    session_id = (await live.new(str(options.folder))).id
                     face.context_used = ""
                     face.screen.line("New session.", "cyan")
                 elif (command := typed(text)) is not None and command.name in own:
@@ -173,9 +173,9 @@ async def _command(
         case ["/undo" | "/redo" as command]:
             done = await (live.undo if command == "/undo" else live.redo)(session_id)
             names = ", ".join(change.path.name for change in done.changes) or "nothing"
-            face.screen.line(f"{'Put back' if command == '/undo' else 'Done again'}: {display_safe(names)}", "cyan")
+            face.screen.line(f"{'Reverted' if command == '/undo' else 'Applied again'}: {display_safe(names)}", "cyan")
             for path, why in done.refused:
-                face.screen.line(display_safe(f"Left alone: {path.name}: {why}"), "yellow")
+                face.screen.line(display_safe(f"Not changed: {path.name}: {why}"), "yellow")
         case ["/compact"]:
             done = await live.compact(session_id)
             face.screen.line("Summarised." if done else "There is nothing to summarise yet.", "cyan")
@@ -189,7 +189,7 @@ async def _command(
             session = await live.session(session_id)
             face.screen.line(f"{session.model} · {session.mode}", "cyan")
         case [command] if re.fullmatch(r"/[a-z]+", command):
-            face.screen.line(f"There is no {command}; /help says what there is.", "yellow")
+            face.screen.line(f"Unknown command {command}. /help lists the commands.", "yellow")
         case _:
             return False
     return True
@@ -224,47 +224,48 @@ async def _turn(live: Engine, face: TerminalFrontend, session_id: str, text: str
         face.screen.leave()
 
 
-async def _settle_trust(live: Engine, face: TerminalFrontend, wish: Wish) -> None:
-    """The first time in a folder the person is asked once; the answer is kept in their own configuration."""
-    if wish.trust or live.book.trust_of(wish.folder) is not None:
+async def _ask_for_trust(live: Engine, face: TerminalFrontend, options: ChatOptions) -> None:
+    """Ask once, at the first start in a folder. The answer is saved in the user's configuration."""
+    if options.trust or live.book.trust_of(options.folder) is not None:
         return
     if not face.present:
         face.screen.line(
-            "This folder is not trusted: reading only. Use --trust, or answer once in a terminal.", "yellow"
+            "This folder is not trusted: reading only. Use --trust, or answer the question in a terminal.", "yellow"
         )
         return
     face.screen.line(
-        f"Trust {display_safe(str(wish.folder))}? The agent may then read its rules and, with your", "bold"
+        f"Trust {display_safe(str(options.folder))}? The agent may then read its rules and, with your", "bold"
     )
     face.screen.line("permission, change files and run commands in it.", "bold")
     while (answer := await face.read_answer("  [t]rust this folder · [r]ead only › ")) is not None:
         if (key := answer.strip()[:1].lower()) in ("t", "r"):
             try:
-                live.book.trust(wish.folder, key == "t")
+                live.book.trust(options.folder, key == "t")
             except StorageError as error:
-                face.screen.line(f"{error} Your answer holds this time. {error.remedy}", "yellow")
+                face.screen.line(f"{error} Your answer holds until you leave. {error.remedy}", "yellow")
             return
+        face.screen.line("  Type t or r.", "dim")
 
 
-async def _session(live: Engine, wish: Wish) -> str:
-    if wish.session is not None:
-        return await _configured(live, await find_session(live, wish.session), wish)
-    if wish.newest:
-        listed = await live.list(str(wish.folder), limit=1)
+async def _session(live: Engine, options: ChatOptions) -> str:
+    if options.session is not None:
+        return await _configured(live, await find_session(live, options.session), options)
+    if options.newest:
+        listed = await live.list(str(options.folder), limit=1)
         if listed.sessions:
-            return await _configured(live, listed.sessions[0].id, wish)
-    return (await live.new(str(wish.folder))).id
+            return await _configured(live, listed.sessions[0].id, options)
+    return (await live.new(str(options.folder))).id
 
 
-async def _configured(live: Engine, session_id: str, wish: Wish) -> str:
-    """An old session, with the model and mode that were asked for now."""
-    if wish.model or wish.mode:
-        await live.configure(session_id, model=wish.model, mode=wish.mode)
+async def _configured(live: Engine, session_id: str, options: ChatOptions) -> str:
+    """Apply the model and mode of the command line to an existing session."""
+    if options.model or options.mode:
+        await live.configure(session_id, model=options.model, mode=options.mode)
     return session_id
 
 
 async def find_session(live: Engine, beginning: str) -> str:
-    """The one session whose id begins so."""
+    """The id of the only session whose id starts with `beginning`."""
     cursor: str | None = None
     found: list[str] = []
     while True:

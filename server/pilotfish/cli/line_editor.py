@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
@@ -28,13 +29,14 @@ from pilotfish.text.mention_syntax import written
 from pilotfish.workspace.search.file_index import FileIndex
 
 MAX_COMPLETIONS = 20
-LEAVE_HINT = "Press Ctrl+C again to leave."
+LEAVE_HINT = "Press Ctrl+C again to leave. "
 COMMAND = re.compile(r"/[\w:.-]*")
 MENTION = re.compile(r'(?<![\w@])@(?:"([^"\n]*)|([^\s"]*))\Z')
 STYLE = Style.from_dict(
     {
         "prompt": "ansicyan",
         "question": "ansiyellow",
+        "hint": "ansiyellow",
         "continuation": "ansibrightblack",
         "bottom-toolbar": "noreverse ansibrightblack",
     }
@@ -64,9 +66,7 @@ class LineEditor:
             self._chat = self._chat_session()
         self._interrupted = False
         with self._open_prompt(), contextlib.suppress(EOFError):
-            return await self._chat.prompt_async(
-                bottom_toolbar=lambda: LEAVE_HINT if self._interrupted else status, handle_sigint=False
-            )
+            return await self._chat.prompt_async(bottom_toolbar=status, handle_sigint=False)
         return None
 
     async def ask(self, message: str, on_interrupt: Callable[[], None] | None) -> str | None:
@@ -110,7 +110,8 @@ class LineEditor:
 
     def _chat_session(self) -> PromptSession[str]:
         session: PromptSession[str] = PromptSession(
-            [("class:prompt", "› ")],
+            # Not every terminal has the status line: prompt_toolkit must know the cursor's position to draw it.
+            lambda: [("class:hint", LEAVE_HINT if self._interrupted else ""), ("class:prompt", "› ")],
             prompt_continuation=[("class:continuation", "· ")],
             style=STYLE,
             multiline=True,
@@ -120,7 +121,11 @@ class LineEditor:
             # prompt_toolkit reserves lines for the menu while this is true.
             complete_while_typing=Condition(lambda: _completable(session.default_buffer.document)),
         )
+        session.default_buffer.on_text_changed += self._forget_interrupt
         return session
+
+    def _forget_interrupt(self, _: Buffer) -> None:
+        self._interrupted = False
 
     def _chat_keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -142,7 +147,6 @@ class LineEditor:
             buffer = event.current_buffer
             if buffer.text:
                 buffer.reset()
-                self._interrupted = False
             elif self._interrupted:
                 event.app.exit(exception=KeyboardInterrupt)
             else:

@@ -1,6 +1,6 @@
-"""What a person sees in a terminal: rich where there is one, plain lines where the output is piped.
+"""Prints the updates of a turn: with rich at a terminal, as plain lines if the output is piped.
 
-Control and bidirectional characters of a model, a file or a command are shown escaped: what is seen is what runs.
+Control and bidirectional characters from a model, a file or a command are escaped, so the user sees what will run.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ GLYPHS: Mapping[CallStatus, tuple[str, str]] = {
     CallStatus.CANCELLED: ("■", "yellow"),
 }
 ENDS = {
-    "max_iterations": "Stopped at the iteration limit. Say “continue” to go on.",
+    "max_iterations": "Stopped at the iteration limit. Send “continue” to go on.",
     "max_tokens": "The answer was cut off by the token limit.",
-    "budget": "Stopped at the budget of this turn.",
+    "budget": "Stopped: the budget of this turn is used up.",
     "refusal": "The model refused.",
     "cancelled": "Stopped.",
 }
 
 
 class Screen:
-    """The transcript of a turn as it happens. Answers go to stdout, everything else to stderr."""
+    """Prints records as they arrive. Answers go to stdout, everything else to stderr."""
 
     def __init__(self, prompt_is_open: Callable[[], bool]) -> None:
         self.out = Console(highlight=False, soft_wrap=True)
@@ -53,11 +53,11 @@ class Screen:
     def show(self, record: Record) -> None:
         match record:
             case ChunkRecord(channel="message", item_id=item, text=text):
-                self._piece(item, text, self.out, None)
+                self._chunk(item, text, self.out, None)
             case ChunkRecord(channel="thought", item_id=item, text=text):
-                self._piece(item, text, self.err, "dim italic")
+                self._chunk(item, text, self.err, "dim italic")
             case ChunkRecord(channel="progress", item_id=item, text=text):
-                self._piece(item, text, self.err, "dim")
+                self._chunk(item, text, self.err, "dim")
             case ToolCallRecord(call=call):
                 self._call(call)
             case FileChangeRecord(uri=uri, change=change, added=added, removed=removed):
@@ -91,13 +91,13 @@ class Screen:
             self.err.print(Text(readable(text)))
 
     def leave(self) -> None:
-        """End the line that is being written."""
+        """End the current line and stop the spinner."""
         self.spinner.stop()
         if self._inside is not None:
             (self.out if self._inside_out else self.err).print()
             self._inside = None
 
-    def _piece(self, item: str, text: str, console: Console, style: str | None) -> None:
+    def _chunk(self, item: str, text: str, console: Console, style: str | None) -> None:
         self.spinner.stop()
         if self._inside != item:
             self.leave()
@@ -107,7 +107,7 @@ class Screen:
 
     def _call(self, call: CanonicalToolCall) -> None:
         if call.name == "update_plan" and call.status is CallStatus.COMPLETED:
-            return  # the plan itself has been shown
+            return  # the plan itself was already printed
         if call.status in GLYPHS:
             glyph, colour = GLYPHS[call.status]
             took = f"  {call.duration_ms / 1000:.1f}s" if call.duration_ms is not None else ""
@@ -131,5 +131,5 @@ class Screen:
 
 
 def readable(text: str) -> str:
-    """Several lines for a terminal: what could move the cursor or hide is written out, and tabs stay."""
+    """Text for a terminal. Characters that move the cursor or hide text are escaped; tabs are kept."""
     return "\t".join(map(display_safe, text.split("\t")))

@@ -1,4 +1,4 @@
-"""`pilotfish sessions` and `pilotfish audit`: what the ledger holds."""
+"""`pilotfish sessions` and `pilotfish audit`: print, import and delete the sessions of the ledger."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ async def delete(session: str, *, sure: bool) -> int:
         title = display_safe((await live.session(session_id)).title or "(untitled)")
         if not sure:
             if not sys.stdin.isatty():
-                sys.stderr.write("pilotfish: say --yes to delete without being asked\n")
+                sys.stderr.write("pilotfish: use --yes to delete without confirmation\n")
                 return 2
-            sys.stderr.write(f"Delete {title} for good? [y/N] ")
+            sys.stderr.write(f"Delete {title} permanently? [y/N] ")
             if sys.stdin.readline().strip().lower() != "y":
                 return 1
         await live.delete(session_id)
