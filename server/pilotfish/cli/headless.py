@@ -17,8 +17,16 @@ from pathlib import Path
 from pilotfish.cli.frontend import TerminalFrontend
 from pilotfish.config.settings import load_user
 from pilotfish.conversation.records import StopReason
-from pilotfish.engine.commands import Own as OwnCommand
-from pilotfish.engine.commands import own_commands, typed
+from pilotfish.engine.commands import (
+    BUILT_IN,
+    CommandPrompt,
+    CommandReply,
+    CustomCommand,
+    custom_commands,
+    listed,
+    reverted_text,
+    typed,
+)
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Outcome
 from pilotfish.errors import PilotfishError, StorageError, UnknownSession
@@ -38,16 +46,12 @@ EXIT_CODES: dict[StopReason, int] = {
 }
 PIPE_SECONDS = 1.0
 """how long to wait for input on a pipe when there is also a prompt: nothing may ever be written to it"""
-COMMANDS: dict[str, tuple[str, str]] = {
-    "/help": ("", "show this list"),
-    "/undo": ("", "revert the files the last turn changed"),
-    "/redo": ("", "apply the reverted changes again"),
-    "/mode": ("MODE", "set the mode: ask, plan, edit or auto"),
-    "/model": ("MODEL", "use another model in this session"),
-    "/compact": ("", "replace the older part of the conversation by a summary"),
-    "/new": ("", "start a new session"),
-    "/exit": ("", "leave"),
+COMMANDS: dict[str, str] = {
+    "/redo": "apply the reverted changes again",
+    "/new": "start a new session",
+    "/exit": "leave",
 }
+"""the commands of the terminal itself, beside those of every client (`engine/commands.py`)"""
 KEYS_HELP = """Enter sends the prompt, Alt+Enter adds a line, Up and Down go through earlier prompts.
 Tab completes commands after / and files after @.
 Ctrl+C stops a turn; at an empty prompt, Ctrl+C twice or Ctrl+D leaves."""
@@ -122,24 +126,20 @@ async def converse(options: ChatOptions) -> int:
         session_id = session.id
         face.screen.line(f"pilotfish · {session.model} · {session.mode} · /help", "dim")
         while True:
-            own = await asyncio.to_thread(own_commands, [options.folder] if live.trusted(str(options.folder)) else [])
+            custom = await custom_commands(live, session_id)
             try:
-                text = await face.read_prompt(await _status(live, face, session_id), _descriptions(own))
+                text = await face.read_prompt(await _status(live, face, session_id), _descriptions(custom))
             except KeyboardInterrupt:
                 return 130
             if text is None or text.split() in (["/exit"], ["/quit"]):
                 return 0
             try:
-                if text.split() in (["/new"], ["/clear"]):
-                    session_id = (await live.new(str(options.folder))).id
-                    face.context_used = ""
-                    face.screen.line("New session.", "cyan")
-                elif (command := typed(text)) is not None and command.name in own:
-                    await _turn(live, face, session_id, own[command.name].expand(command.arguments))
-                elif text.strip() and not await _command(live, face, session_id, text.split(), own):
-                    await _turn(live, face, session_id, text)
+                new_session = await _run_text(live, face, session_id, text, custom)
             except PilotfishError as error:
                 face.screen.line(f"{error} {getattr(error, 'remedy', '')}".rstrip(), "red")
+                continue
+            if new_session is not None:
+                session_id, face.context_used = new_session, ""
 
 
 async def _status(live: Engine, face: TerminalFrontend, session_id: str) -> str:
@@ -149,50 +149,49 @@ async def _status(live: Engine, face: TerminalFrontend, session_id: str) -> str:
     return " · ".join(filter(None, (session.model, session.mode, face.context_used, cost)))
 
 
-def _descriptions(own: Mapping[str, OwnCommand]) -> dict[str, str]:
-    """Every command of the terminal with its description, the user's own commands last."""
-    built_in = {name: description for name, (_, description) in COMMANDS.items()}
-    return {**built_in, **{f"/{name}": display_safe(command.description) for name, command in own.items()}}
+def _descriptions(custom: Mapping[str, CustomCommand]) -> dict[str, str]:
+    """Every command with its description: those of every client, then those of the terminal."""
+    shared = {f"/{command.name}": display_safe(command.description) for command in listed(custom)}
+    return {**shared, **COMMANDS}
 
 
-def _help(own: Mapping[str, OwnCommand]) -> str:
-    arguments = {f"/{name}": command.argument_hint or "" for name, command in own.items()}
-    arguments |= {name: hint for name, (hint, _) in COMMANDS.items()}
-    rows = {f"{name} {arguments[name]}".rstrip(): text for name, text in _descriptions(own).items()}
+def _help(custom: Mapping[str, CustomCommand]) -> str:
+    hints = {f"/{command.name}": command.argument_hint or "" for command in listed(custom)}
+    rows = {f"{name} {hints.get(name, '')}".rstrip(): text for name, text in _descriptions(custom).items()}
     width = max(map(len, rows))
     return "\n".join([*(f"{name:{width}}  {text}" for name, text in rows.items()), "", KEYS_HELP])
 
 
-async def _command(
-    live: Engine, face: TerminalFrontend, session_id: str, words: Sequence[str], own: Mapping[str, OwnCommand]
-) -> bool:
-    """Run a slash command. False if the text is a prompt for the agent."""
-    match list(words):
-        case ["/help"]:
-            face.screen.line(_help(own), "cyan")
-        case ["/undo" | "/redo" as command]:
-            done = await (live.undo if command == "/undo" else live.redo)(session_id)
-            names = ", ".join(change.path.name for change in done.changes) or "nothing"
-            face.screen.line(f"{'Reverted' if command == '/undo' else 'Applied again'}: {display_safe(names)}", "cyan")
-            for path, why in done.refused:
-                face.screen.line(display_safe(f"Not changed: {path.name}: {why}"), "yellow")
-        case ["/compact"]:
-            done = await live.compact(session_id)
-            face.screen.line("Summarised." if done else "There is nothing to summarise yet.", "cyan")
-        case ["/mode", mode]:
-            session = await live.configure(session_id, mode=mode)
-            face.screen.line(f"{session.model} · {session.mode}", "cyan")
-        case ["/model", model]:
-            session = await live.configure(session_id, model=model)
-            face.screen.line(f"{session.model} · {session.mode}", "cyan")
-        case ["/mode" | "/model"]:
-            session = await live.session(session_id)
-            face.screen.line(f"{session.model} · {session.mode}", "cyan")
-        case [command] if re.fullmatch(r"/[a-z]+", command):
-            face.screen.line(f"Unknown command {command}. /help lists the commands.", "yellow")
+async def _run_text(
+    live: Engine, face: TerminalFrontend, session_id: str, text: str, custom: Mapping[str, CustomCommand]
+) -> str | None:
+    """Run what the user typed: a slash command or a prompt. Returns the session to continue in if it is a new one."""
+    if not text.strip():
+        return None
+    command = typed(text)
+    match command.name if command else None:
+        case "help":
+            face.screen.line(_help(custom), "cyan")
+        case "redo":
+            face.screen.line(display_safe(reverted_text(await live.redo(session_id), "changed again")), "cyan")
+        case "new":
+            return await _run_text(live, face, session_id, "/clear", custom)
+        case str(name) if command and name in BUILT_IN:
+            match await BUILT_IN[name].run(live, session_id, command.arguments):
+                case CommandReply(text=reply, session_id=new_session):
+                    face.screen.line(display_safe(reply), "cyan")
+                    return new_session
+                case CommandPrompt(text=prompt):
+                    await _turn(live, face, session_id, prompt)
+                case None:
+                    face.screen.line("Stopped.", "yellow")
+        case str(name) if command and name in custom:
+            await _turn(live, face, session_id, custom[name].expand(command.arguments))
+        case str(name) if re.fullmatch(r"/[a-z]+", text.strip()):
+            face.screen.line(f"There is no command /{name}. Type /help for the list.", "yellow")
         case _:
-            return False
-    return True
+            await _turn(live, face, session_id, text)
+    return None
 
 
 async def _turn(live: Engine, face: TerminalFrontend, session_id: str, text: str) -> Outcome:
