@@ -55,7 +55,7 @@ async def test_a_trial_that_met_the_wall_says_how_to_ask(tmp_path: Path) -> None
         turn.answers(lambda _: Answer(option_id="allow_once"))
         await turn.prompt("go")
         told = str(turn.provider.requests[1].body)
-        assert "with for_real the user is asked" in told
+        assert "set for_real to ask the user" in told
         assert [question.reason for question in turn.face.asked] == ["it would run outside the read-only sandbox"]
         assert (turn.root / "out").read_text() == "x\n"
 

@@ -230,7 +230,7 @@ def test_a_workspace_too_large_to_look_through_is_refused(
     root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readonly_sandbox, "MAX_ENTRIES", 2)
-    with pytest.raises(ToolError, match="the user is asked"):
+    with pytest.raises(ToolError, match="Set for_real to ask the user"):
         secret_files([root], home)
 
 

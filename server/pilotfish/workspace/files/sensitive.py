@@ -2,8 +2,7 @@
 
 There are two kinds: files that reveal a secret when they are read, and files that have an effect when they are changed
 (the shell, the editor, git or a build server runs them, or they instruct agents).
-Names are compared as a forgiving file system
-would compare them: without case, without invisible characters, without trailing dots.
+Names are compared without case, invisible characters and trailing dots, as some file systems do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The environment of commands, and the bubblewrap sandbox for approved commands.
 
 A command that runs without approval uses the sandbox of `readonly_sandbox.py` instead. Promises: variables
-whose names look secret do not reach a command; git does not prompt or page, and does not run
-programs that a repository's own
-settings name for reading it. Hooks stay: a commit is expected to run them.
+whose names look secret do not reach a command; git does not prompt or page, and does not run programs
+that a repository's own settings name for reading it. Hooks stay: a commit is expected to run them.
 """
 
 from __future__ import annotations
