@@ -134,7 +134,7 @@ def give_birth(door: socket.socket) -> None:
 
 def _warm_up() -> None:
     """Import everything and run a turn, so that all one-time work happens before the first fork. Leaves no thread."""
-    for name in ("server", "face", "handlers", "plain"):
+    for name in ("server", "frontend", "handlers", "generic_client.generic_client"):
         importlib.import_module(f"pilotfish.lsp.{name}")
 
     async def play(place: Path) -> None:
