@@ -107,7 +107,7 @@ async def speaks_no_tls(world: World) -> str:
 
 async def has_a_certificate_of_its_own(world: World) -> str:
     """The certificate is not trusted, so nothing is sent."""
-    heard: list[bytes] = []
+    received: list[bytes] = []
     key, certificate = world.place / "key.pem", world.place / "certificate.pem"
     words = [
         "req",
@@ -125,12 +125,12 @@ async def has_a_certificate_of_its_own(world: World) -> str:
     context.load_cert_chain(certificate, key)
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.read(1000))
+        received.append(await reader.read(1000))
         writer.close()
 
     async with await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context) as server:
         session = await _at(world, server)
-    assert heard == []
+    assert received == []
     return session
 
 

@@ -136,8 +136,8 @@ class World:
         return await asyncio.wait_for(self.begin(session, *acts), PATIENCE)
 
     def choose(self, request: Request) -> Reply:
-        said = json.dumps(request.messages)
-        at, name = max(((said.rfind(name), name) for name, acts in self._acts.items() if acts), default=(-1, ""))
+        history = json.dumps(request.messages)
+        at, name = max(((history.rfind(name), name) for name, acts in self._acts.items() if acts), default=(-1, ""))
         if at < 0:
             return say("Nothing more is scripted.")
         act = self._acts[name].popleft()

@@ -196,14 +196,14 @@ async def test_a_conversation_goes_on_with_its_commands(tmp_path: Path) -> None:
     edit = call("update_file", path="a.txt", edits=[{"old_string": "old", "new_string": "new"}])
     async with chatting(tmp_path, edit, say("edited"), say("hello again")) as (screen, provider):
         for keys, answer in (
-            ("/help\n", "revert the files the last turn changed"),
-            ("/nonsense\n", "Unknown command /nonsense"),
+            ("/help\n", "Put back the files the last turn changed"),
+            ("/nonsense\n", "There is no command /nonsense"),
             ("/mode bold\n", "none of ask, plan, edit, auto"),
-            ("/mode edit\n", "openai-chat:scripted · edit"),
+            ("/mode edit\n", "in mode `edit`"),
             ("change it\n", "edited"),
-            ("/undo\n", "Reverted: a.txt"),
-            ("/redo\n", "Applied again: a.txt"),
-            ("/new\n", "New session."),
+            ("/undo\n", "1 file put back."),
+            ("/redo\n", "1 file changed again."),
+            ("/new\n", "A new session has started."),
         ):
             screen.press(keys)
             await screen.sees(answer)

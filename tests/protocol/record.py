@@ -169,15 +169,15 @@ async def _overflow(rig: Rig, session: str, say_it: Any) -> None:
     await rig.client.prompt(
         session, rig.script("full", fails("context"), say("They mended a greeting."), say("Going on."))
     )
-    told = len(_notices(rig.client))
+    before = len(_notices(rig.client))
     limited = rig.client.begin(session, rig.script("limit", fails("rate_limit", retry_after=18), say("There.")))
-    await rig.client.until(lambda: len(_notices(rig.client)) > told)
+    await rig.client.until(lambda: len(_notices(rig.client)) > before)
     await say_it("session/retry", sessionId=session)
     await limited
 
 
 def _notices(client: Client) -> list[Any]:
-    return [told for told in client.of("pilotfish/session/update") if told["update"]["kind"] == "notice"]
+    return [params for params in client.of("pilotfish/session/update") if params["update"]["kind"] == "notice"]
 
 
 def _of_server(client: Client) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def chunk(channel: records.Channel) -> records.ChunkRecord:
     return records.ChunkRecord(turn_id="t", item_id="i", channel=channel, text="x")
 
 
-TOLD: list[tuple[records.Record, dict[str, Any] | None]] = [
+UPDATES: list[tuple[records.Record, dict[str, Any] | None]] = [
     (
         records.TurnStartRecord(turn_id="t", prompt=PROMPT, timestamp=1.0, prompt_id="p"),
         {"kind": "turn_started", "promptId": "p", "prompt": list(PROMPT)},
@@ -178,15 +178,15 @@ def dump(payload: wire.Wire) -> dict[str, Any]:
 
 
 def test_every_record_is_converted_to_its_update():
-    for record, expected in TOLD:
+    for record, expected in UPDATES:
         update = present.update(record, SESSION)
         assert (None if update is None else dump(update)) == expected
 
 
 def test_every_record_has_an_update_or_no_number():
-    told = {record.type for record, _ in TOLD}
+    converted = {record.type for record, _ in UPDATES}
     every = {cls.__dataclass_fields__["type"].default for cls in get_args(records.Record)}
-    assert every - told == set(records.SILENT_TYPES)
+    assert every - converted == set(records.SILENT_TYPES)
 
 
 def test_every_item_is_converted():

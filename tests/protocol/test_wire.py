@@ -148,8 +148,8 @@ def test_all_methods_of_the_contract_exist(sender: str):
 
 
 def test_notifications_are_those_of_the_contract():
-    told = {row.name for row in wire.METHODS.values() if row.result is None}
-    assert told == {"session/update", "approval/resolved", "trust/changed"}
+    notifications = {row.name for row in wire.METHODS.values() if row.result is None}
+    assert notifications == {"session/update", "approval/resolved", "trust/changed"}
 
 
 def test_every_update_has_the_fields_of_the_contract():

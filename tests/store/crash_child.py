@@ -69,15 +69,15 @@ def turn(chance: random.Random, turn_id: str) -> Iterator[Record | bytes]:
     yield TurnStartRecord(turn_id=turn_id, prompt=({"type": "text", "text": turn_id},), timestamp=now)
     yield message(f"{turn_id}u", MessageRole.USER, UserPromptPart(turn_id), text=turn_id)
     for step in range(chance.randint(1, 3)):
-        said = f"{turn_id}s{step}"
+        message_id = f"{turn_id}s{step}"
         yield StateRecord(turn_id=turn_id, state="assistant", iteration=step)
         words = [f"word{i} " for i in range(chance.randint(1, 8))]
         for word in words:
-            yield ChunkRecord(turn_id=turn_id, item_id=f"{said}.0", channel="message", text=word)
-        call_id = f"{said}c"
+            yield ChunkRecord(turn_id=turn_id, item_id=f"{message_id}.0", channel="message", text=word)
+        call_id = f"{message_id}c"
         args = {"path": "x", "text": "y" * chance.choice((10, 20_000))}
         text = "".join(words)
-        yield message(said, MessageRole.ASSISTANT, TextPart(text), ToolCallPart("edit", args, call_id), text=text)
+        yield message(message_id, MessageRole.ASSISTANT, TextPart(text), ToolCallPart("edit", args, call_id), text=text)
         call = CanonicalToolCall(id=call_id, name="edit", args=args, category=Category.WRITE)
         yield ToolCallRecord(turn_id=turn_id, call=call, timestamp=now)
         before = chance.randbytes(chance.choice((100, 40_000)))
@@ -108,7 +108,7 @@ def turn(chance: random.Random, turn_id: str) -> Iterator[Record | bytes]:
             result=CallResult(text="z" * chance.choice((10, 15_000))),
         )
         yield ToolCallRecord(turn_id=turn_id, call=done, timestamp=now)
-        yield message(f"{said}r", MessageRole.USER, ToolReturnPart("edit", "ok", call_id))
+        yield message(f"{message_id}r", MessageRole.USER, ToolReturnPart("edit", "ok", call_id))
     yield TurnEndRecord(turn_id=turn_id, stop_reason="end_turn", usage=Usage(requests=1), timestamp=now)
 
 
@@ -158,40 +158,40 @@ async def victim(directory: str, seed: int, tell: int) -> None:
 
 
 def kill_one(directory: str, seed: int, delay: float, at_work: bool) -> list[str]:
-    heard, tell = os.pipe()
+    pipe_out, pipe_in = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            os.close(heard)
-            asyncio.run(victim(directory, seed, tell))
+            os.close(pipe_out)
+            asyncio.run(victim(directory, seed, pipe_in))
         finally:
             os._exit(1)
-    os.close(tell)
-    said: list[bytes] = []
-    os.set_blocking(heard, False)
+    os.close(pipe_in)
+    output: list[bytes] = []
+    os.set_blocking(pipe_out, False)
     began = time.monotonic()
-    while at_work and not any(b"!" in piece for piece in said) and time.monotonic() < began + LONGEST_START:
-        _hear(heard, said)
+    while at_work and not any(b"!" in piece for piece in output) and time.monotonic() < began + LONGEST_START:
+        _read_pipe(pipe_out, output)
         time.sleep(0.001)
     deadline = time.monotonic() + delay
     while time.monotonic() < deadline:
-        _hear(heard, said)
+        _read_pipe(pipe_out, output)
         time.sleep(0.001)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    while _hear(heard, said):
+    while _read_pipe(pipe_out, output):
         pass
-    os.close(heard)
-    lines = b"".join(said).decode().splitlines(keepends=True)
+    os.close(pipe_out)
+    lines = b"".join(output).decode().splitlines(keepends=True)
     return [line.rstrip("\n") for line in lines if line.endswith("\n")]
 
 
-def _hear(heard: int, said: list[bytes]) -> bool:
+def _read_pipe(pipe_out: int, output: list[bytes]) -> bool:
     try:
-        data = os.read(heard, 1 << 20)
+        data = os.read(pipe_out, 1 << 20)
     except BlockingIOError:
         return False
-    said.append(data)
+    output.append(data)
     return bool(data)
 
 

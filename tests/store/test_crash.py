@@ -46,8 +46,8 @@ def _kill_one(nursery: subprocess.Popen[str], directory: Path, seed: int, delay:
     assert nursery.stdout is not None
     nursery.stdin.write(json.dumps([str(directory), seed, delay, at_work]) + "\n")
     nursery.stdin.flush()
-    said: list[str] = json.loads(nursery.stdout.readline())
-    return said
+    lines: list[str] = json.loads(nursery.stdout.readline())
+    return lines
 
 
 @pytest.mark.slow

@@ -69,12 +69,12 @@ async def test_an_older_session_is_imported_completely():
             *("turn_start", "message", "message", "tool_call", "tool_call", "tool_call", "message", "message"),
             *("turn_end", "turn_start", "message", "turn_end"),
         ]
-        said = [
+        texts = [
             item.text if isinstance(item, MessageItem) else item.prompt[0]["text"]
             for item in transcript(records)
             if isinstance(item, MessageItem | PromptItem)
         ]
-        assert said == ["Mend the net", "I look first.", "Mended.", "Thanks"]
+        assert texts == ["Mend the net", "I look first.", "Mended.", "Thanks"]
         heads = await ledger.heads("new")
         assert (heads.n, heads.seq) == (13, 7)
 
@@ -84,11 +84,11 @@ async def test_calls_keep_their_arguments_and_results_and_get_ids_of_their_own()
         await catalog.import_legacy(_file(), "new")
         records = [entry.record for entry in await ledger.history("new")]
         calls = [item.call for item in transcript(records) if isinstance(item, CallItem)]
-        told = [
+        summaries = [
             (call.id, call.name, call.args, call.raw_args, call.status, call.result and call.result.text, call.error)
             for call in calls
         ]
-        assert told == [
+        assert summaries == [
             ("call_1", "grep", {"pattern": "hole"}, None, CallStatus.COMPLETED, '{"found":3}', None),
             ("call_1_2", "edit", {"path": "net.py"}, None, CallStatus.FAILED, None, "no such file"),
             ("call_2", "read", {}, "not json", CallStatus.COMPLETED, "", None),

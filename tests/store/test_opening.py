@@ -36,7 +36,7 @@ async def test_everything_is_private_to_the_user(tmp_path: Path):
     await ledger.aclose()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="likewise")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX modes")
 async def test_a_database_that_others_could_read_is_made_private(tmp_path: Path):
     async with opened(tmp_path):
         pass

@@ -95,5 +95,5 @@ async def test_processes_that_take_turns_in_one_session_keep_its_numbers(tmp_pat
     async with opened(tmp_path) as (ledger, _):
         history = await ledger.history("shared")
         assert [entry.n for entry in history] == list(range(1, 181))
-        said = {entry.record.content for entry in history if entry.record.type == "message"}
-        assert said == {f"{name} {i} {j}" for name in ("one", "two", "three") for i in range(12) for j in range(5)}
+        texts = {entry.record.content for entry in history if entry.record.type == "message"}
+        assert texts == {f"{name} {i} {j}" for name in ("one", "two", "three") for i in range(12) for j in range(5)}
