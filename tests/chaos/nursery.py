@@ -134,11 +134,7 @@ def give_birth(door: socket.socket) -> None:
 
 def _warm_up() -> None:
     """Import everything and run a turn, so that all one-time work happens before the first fork. Leaves no thread."""
-<<<<<<< HEAD
     for name in ("features", "frontend", "handlers", "generic_client.generic_client"):
-=======
-    for name in ("server", "frontend", "handlers", "generic_client.generic_client"):
->>>>>>> p2-store
         importlib.import_module(f"pilotfish.lsp.{name}")
 
     async def play(place: Path) -> None:
