@@ -198,7 +198,7 @@ async def test_a_conversation_goes_on_with_its_commands(tmp_path: Path) -> None:
         for keys, answer in (
             ("/help\n", "Put back the files the last turn changed"),
             ("/nonsense\n", "There is no command /nonsense"),
-            ("/mode bold\n", "none of ask, plan, edit, auto"),
+            ("/mode bold\n", "is not one of ask, plan, edit, auto"),
             ("/mode edit\n", "in mode `edit`"),
             ("change it\n", "edited"),
             ("/undo\n", "1 file put back."),
@@ -273,9 +273,9 @@ async def test_tab_completes_commands_and_files(tmp_path: Path) -> None:
     (tmp_path / "work" / "src" / "beta.py").write_text("x = 1\n")
     async with chatting(tmp_path, say("hello")) as (screen, provider):
         screen.press("/com")
-        await screen.sees("replace the older part of the conversation by a summary")
+        await screen.sees("Replace the older part of the conversation by a summary")
         screen.press("\t\r\r")
-        await screen.sees("There is nothing to summarise yet.")
+        await screen.sees("The conversation is too short to summarise.")
         await screen.sees("› ")
         screen.press("look at @bet")
         await screen.sees("src/beta.py")

@@ -582,7 +582,7 @@ async def test_the_agent_asks_the_user_and_hears_the_answer_or_none(rig: Rig):
     assert (await rig.client.prompt(session, name)).stop_reason == "end_turn"
     sent = str(rig.provider.requests[-1].messages)
     assert "right it is" in sent
-    assert "not answered" in sent
+    assert "did not answer" in sent
 
 
 # ---- the rest -------------------------------------------------------------------------------------------------------
@@ -615,7 +615,7 @@ async def test_a_key_that_can_be_none_in_the_environment_costs_a_turn_its_end_an
     async with served(folder, settings={"model": "openai-chat:scripted"}, OPENAI_API_KEY="schlüssel 😀") as rig:
         listed = wire.ModelListResult.model_validate(await rig.client.request("pilotfish/model/list", {}))
         chosen = next(model for model in listed.models if model.id == "openai-chat:scripted")
-        assert (chosen.available, chosen.reason) == (False, "The API key has characters that no key has. Set it again.")
+        assert (chosen.available, chosen.reason) == (False, "The API key has invalid characters. Set it again.")
         result = await rig.client.prompt(await rig.client.new_session(), rig.script("key", say("never")))
         assert result.stop_reason == "failed"
         assert result.error is not None

@@ -225,7 +225,7 @@ async def test_trust_that_cannot_be_kept_is_said_and_holds_all_the_same(tmp_path
         name = rig.script("kept", call("write_file", path="a.txt", content="x\n"), say("done"))
         await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
         assert (folder / "a.txt").exists()
-        assert "could not be kept" in editor.messages()[0]
+        assert "could not be changed" in editor.messages()[0]
 
 
 async def test_trust_is_not_asked_for_before_it_is_needed(tmp_path: Path):
@@ -430,7 +430,7 @@ async def test_the_agents_own_question_is_a_message_with_its_options(rig: Rig, e
     await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
     sent = str(rig.provider.requests[-1].messages)
     assert "blue" in sent
-    assert "not answered" in sent
+    assert "did not answer" in sent
     assert editor.messages() == ["Why?", "ok"]
 
 
