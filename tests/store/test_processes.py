@@ -62,6 +62,7 @@ def _run_together(code: str, directory: Path, names: list[str], count: int) -> N
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, str(directory), name, str(count)],
+            cwd=ROOT,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )

@@ -155,9 +155,11 @@ async def test_what_a_person_allowed_is_shown(walled: Processes, home: Path, roo
     assert (await run(walled, f"cat {home}/notes.txt .env", leave)).output == "private notes\nKEY=the-secret\n"
 
 
-async def test_no_listener_of_the_machine_is_reached(walled: Processes, root: Path) -> None:
+async def test_no_listener_of_the_machine_is_reached(
+    walled: Processes, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
-        os.chdir(root)
+        monkeypatch.chdir(root)  # the path of a socket must be short
         unix.bind("s.sock")
         unix.listen()
         port = tcp.getsockname()[1]
