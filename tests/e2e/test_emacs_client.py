@@ -113,7 +113,11 @@ async def test_a_saved_buffer_is_saved_again_before_a_command_runs_and_the_regio
     edits = [{"old_string": "Helo", "new_string": "Hello"}]
     change = call("update_file", path="greet.py", edits=edits)
     world.script(
-        "play", call("read_file", path="greet.py"), change, call("bash", command="cat greet.py; exit 3"), say("Seen.")
+        "play",
+        call("read_file", path="greet.py"),
+        change,
+        call("bash", command="touch seen; cat greet.py; exit 3"),
+        say("Seen."),
     )
     async with world.editor() as screen:
         await screen.keys("C-Space", "M->")
@@ -123,12 +127,12 @@ async def test_a_saved_buffer_is_saved_again_before_a_command_runs_and_the_regio
         await screen.shows("Edit greet.py?")
         assert "return" in json.dumps(world.provider.requests[0].messages[-1])
         await run(screen, "pilotfish-approve", "a")
-        await screen.shows("Run cat greet.py; exit 3?", "cat greet.py; exit 3\n")
+        await screen.shows("Run touch seen; cat greet.py; exit 3?", "cat greet.py; exit 3\n")
         assert (world.folder / "greet.py").read_text() == 'def greet():\n    return "Hello"\n'
         await run(screen, "pilotfish-approve", "f")
         await screen.shows("Tell the agent why:")
         await screen.keys("not now", "Enter")
-        await screen.shows("⊘ Run cat greet.py; exit 3", "Seen.")
+        await screen.shows("⊘ Run touch seen; cat greet.py; exit 3", "Seen.")
         assert "not now" in world.sent()
 
 

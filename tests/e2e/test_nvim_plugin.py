@@ -117,7 +117,7 @@ def sent(world: World, which: int = -1) -> str:
 
 async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world: World):
     path = world.folder / "greet.py"
-    check = [call("bash", command="cat greet.py; exit 3"), say("It says what it should.")]
+    check = [call("bash", command="touch seen; cat greet.py; exit 3"), say("It says what it should.")]
     world.script("play", *edit("Helo", "Hello")[:2], *check)
     async with world.editor(STATUSLINE) as editor:
         await editor.keys(":edit greet.py", "Enter", ":Pilotfish #play# please", "Enter")
@@ -127,11 +127,13 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
         assert "A  Always allow: Allow changing greet.py, in this workspace" in shown
         assert "pilotfish ask 1 question" in shown
         await answer(editor, "a")
-        assert "cat greet.py; exit 3\n\nin " in await question(editor)
+        assert "touch seen; cat greet.py; exit 3\n\nin " in await question(editor)
         assert path.read_text() == 'def greet():\n    return "Hello"\n'  # saved before the command is even asked about
         await answer(editor, "a")
         await editor.until(IDLE)
-        shown = await editor.shows("It says what it should.", "✓ Edit greet.py", "✗ Run cat greet.py; exit 3")
+        shown = await editor.shows(
+            "It says what it should.", "✓ Edit greet.py", "✗ Run touch seen; cat greet.py; exit 3"
+        )
         assert '+    return "Hello"' in shown
         assert "Hello" in json.dumps(world.provider.requests[-1].messages[-1])  # the command saw the new text
         assert await editor.lua(MARKS, str(path)) == 1
