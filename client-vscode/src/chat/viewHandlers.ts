@@ -88,7 +88,7 @@ const COMMANDS: Record<ViewCommand, string | ((services: Services) => Promise<vo
   restart: 'pilotfish.restart',
   showLog: 'pilotfish.showLog',
   install: 'pilotfish.install',
-  settings: 'pilotfish.config.settings',
+  settings: 'pilotfish.settings',
   attachPick,
   explain: 'pilotfish.explain',
   trust: 'workbench.trust.manage',
