@@ -58,7 +58,7 @@ class PilotfishServer(ConnectionServer):
     loader: Loader
 
     def __init__(self, sink: int) -> None:
-        super().__init__(  # pyright: ignore[reportUnknownMemberType]
+        super().__init__(  # pyright: ignore[reportUnknownMemberType]  # pygls does not type it
             "pilotfish",
             __version__,
             types.TextDocumentSyncKind.Incremental,

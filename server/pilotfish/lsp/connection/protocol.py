@@ -80,7 +80,7 @@ class ConnectionServer(LanguageServer):
 
     def add_capabilities(self, capabilities: types.ServerCapabilities) -> None:
         """Add to the answer to `initialize` what pygls cannot know."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: `PilotfishServer` implements it
 
 
 class Connection(LanguageServerProtocol):
@@ -105,6 +105,7 @@ class Connection(LanguageServerProtocol):
     def handle_message(self, message: Any) -> None:
         """Handle a message, or `[code, message]` for a frame that was none; never raises, never waits."""
         if isinstance(message, list):
+            # The reader gives a broken frame as [code, message]; pyright cannot know what is in the list.
             code, words = message  # pyright: ignore[reportUnknownVariableType]
             self.refuse(None, JsonRpcException(str(words), int(code)))  # pyright: ignore[reportUnknownArgumentType]
             return
