@@ -1,3 +1,3 @@
 """Pilotfish: an AI coding agent that lives where a language server lives."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -36,6 +36,7 @@ FailureKind = Literal[
     "configuration",
     "storage",
     "restarted",
+    "closed",
     "internal",
 ]
 

@@ -1,1 +1,1 @@
-"""The second face: the Agent Client Protocol. The only room that knows its SDK."""
+"""Serves editors that use the Agent Client Protocol. The only package that knows its SDK."""

@@ -158,8 +158,43 @@ def demo(
 
 
 @app.command()
-def doctor() -> int:
+def sample(
+    folder: Annotated[Path, typer.Argument(help="The new folder.")] = Path("pilotfish-sample"),
+) -> int:
+    """Write a sample project with a failing test."""
+    from pilotfish.engine.model.guide.sample import PROMPT, sample_workspace
+
+    try:
+        sample_workspace(folder)
+    except OSError as error:
+        raise typer.BadParameter(f"{folder}: {error.strerror}", param_hint="FOLDER") from None
+    typer.echo(f"Written to {folder}. Open it in your editor, or: cd {folder} && pilotfish chat")
+    typer.echo(f"Then ask: {PROMPT}")
+    return 0
+
+
+@app.command()
+def download(
+    model: Annotated[str, typer.Argument(help="The model.")] = "qwen2.5-coder-1.5b",
+) -> int:
+    """Download a small model that runs on this machine."""
+    from pilotfish.cli.download import download_model
+
+    return _finish(download_model(model))
+
+
+@app.command()
+def doctor(
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", "-p", help="Check this provider, endpoint or model with one small request."),
+    ] = None,
+) -> int:
     """Check what Pilotfish needs on this machine. Each problem is printed with a remedy."""
+    if provider is not None:
+        from pilotfish.cli.doctor_provider import examine_provider
+
+        return _finish(examine_provider(provider))
     from pilotfish.cli.doctor import examine
 
     return _finish(examine())
@@ -167,13 +202,34 @@ def doctor() -> int:
 
 @app.command()
 def audit(
-    session: SessionArgument,
+    session: Annotated[
+        str | None,
+        typer.Argument(help="The id of a session, or the start of it; `verify` to check a FILE; absent: all sessions."),
+    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="An exported file, after `verify`.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Check the hash chain.")] = False,
+    export: Annotated[Path | None, typer.Option("--export", help="Write the trails to a JSON file.")] = None,
 ) -> int:
-    """Print every approval decision of a session. Each has its time, its call and who decided."""
-    from pilotfish.cli.sessions import print_audit
+    """Print the decisions of a session, or check those of all."""
+    from pilotfish.cli.audit import print_audit, verify_file
 
-    return _finish(print_audit(session, verify=verify))
+    if session == "verify" and file is not None:
+        return _finish(verify_file(file))
+    return _finish(print_audit(session, verify=verify, export=export))
+
+
+@app.command()
+def usage(
+    by: Annotated[str, typer.Option(help="What to group by: user, model, day, or several with commas.")] = (
+        "user,model,day"
+    ),
+    days: Annotated[int, typer.Option(min=1, help="Count this many days, today included.")] = 30,
+    form: Annotated[Literal["table", "csv", "json"], typer.Option("--format", help="The output format.")] = "table",
+) -> int:
+    """Print tokens, requests and cost by user, model and day."""
+    from pilotfish.cli.usage import print_usage
+
+    return _finish(print_usage(by, days, form))
 
 
 @policy_app.command(name="check")
@@ -242,6 +298,29 @@ def sessions_import(
     from pilotfish.cli.sessions import import_text
 
     return _finish(import_text(file.read_text("utf-8", errors="replace")))
+
+
+@sessions_app.command(name="share")
+def sessions_share(
+    session: SessionArgument,
+    level: Annotated[
+        Literal["private", "read", "continue"], typer.Option("--as", help="What the others may do with it.")
+    ],
+) -> int:
+    """Let the other users of a PostgreSQL database read a session, or continue it too."""
+    from pilotfish.cli.sessions import share
+
+    return _finish(share(session, level))
+
+
+@sessions_app.command(name="migrate")
+def sessions_migrate(
+    to: Annotated[str, typer.Option(help="A directory, or a URL such as postgresql://db.example.org/pilotfish.")],
+) -> int:
+    """Copy all sessions to another store and check every copy. Nothing is deleted."""
+    from pilotfish.cli.sessions import migrate
+
+    return _finish(migrate(to))
 
 
 @sessions_app.command(name="delete")

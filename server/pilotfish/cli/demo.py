@@ -6,7 +6,6 @@ Everything seen here went over the wire: this module knows JSON-RPC and the prot
 from __future__ import annotations
 
 import asyncio
-import difflib
 import itertools
 import os
 import re
@@ -24,24 +23,24 @@ from rich.text import Text
 
 from pilotfish import __version__
 from pilotfish.cli.keyboard import Lines
-from pilotfish.engine.model.demo_sample import sample_workspace
+from pilotfish.engine.model.guide.sample import PROMPT, sample_workspace
 from pilotfish.text.display_safe import display_safe
+from pilotfish.workspace.edits.hunks import unified_diff
 
-PROMPT = "The test fails. Find out why, and fix it."
 GLYPHS = {
     "completed": ("✓", "green"),
     "failed": ("✗", "red"),
     "denied": ("⊘", "yellow"),
     "cancelled": ("■", "yellow"),
 }
-HEARD = {
+EXPLANATIONS = {
     "agent_thought_chunk": "thoughts, as the model has them",
     "agent_message_chunk": "words, as they come",
     "tool_call": "each call, whole, whenever it changes",
     "plan": "the list of steps",
     "file_changed": "what was changed, and through what",
 }
-"""what an update is, said the first time one comes"""
+"""an explanation of each kind of update, shown the first time"""
 
 
 class DemoFailed(Exception):
@@ -78,7 +77,7 @@ class Player:
         self.lines = Lines()
         self.open_item = ""
         self.column = 0
-        self.told: set[str] = set()
+        self.explained: set[str] = set()
 
     async def play(self) -> None:
         self.say(f"Pilotfish {__version__}: a real server and a real turn, with an embedded model.", "bold")
@@ -145,13 +144,13 @@ class Player:
 
     def goodbye(self) -> None:
         self.console.print()
-        self.say("That was the embedded demo model. For real work:", "bold")
+        self.say("That was the scripted guide. For real work:", "bold")
         for name, words in (
             ("a model", "export ANTHROPIC_API_KEY=… PILOTFISH_MODEL=anthropic:…   (or openai:…, google:…, ollama:…)"),
             ("check", "pilotfish doctor"),
             ("terminal", "pilotfish chat"),
             ("VS Code", "make vsix, then “Extensions: Install from VSIX…” with client-vscode/pilotfish.vsix"),
-            ("others", "Neovim, Emacs, Zed: a few lines each, in README.md"),
+            ("others", "Neovim, Emacs, Zed: a few lines each, in docs/install.md"),
         ):
             self.console.print(Text.assemble((f"  {name:<10}", "cyan"), words))
         if not self.wire:
@@ -175,6 +174,7 @@ class Player:
             stdout=asyncio.subprocess.PIPE,
             cwd=self.folder,
             env=environment,
+            start_new_session=True,  # Ctrl+C is for us; the server is then asked to stop
         )
         self.reader = asyncio.create_task(self.read())
 
@@ -223,14 +223,14 @@ class Player:
                         length = int(value)
                 if not line:
                     break
-                self.heard(orjson.loads(await stream.readexactly(length)))
+                self.receive(orjson.loads(await stream.readexactly(length)))
         except asyncio.IncompleteReadError:
             pass
         for future in self.answers.values():
             if not future.done():
                 future.set_exception(DemoFailed("The server went away."))
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def receive(self, message: Mapping[str, Any]) -> None:
         self.trace("←", message)
         method = message.get("method")
         if method is None:
@@ -258,10 +258,10 @@ class Player:
     # -- what the person sees -----------------------------------------------------------------------------------------
 
     def update(self, update: Mapping[str, Any]) -> None:
-        if (kind := update["kind"]) in HEARD and kind not in self.told:
-            self.told.add(kind)
+        if (kind := update["kind"]) in EXPLANATIONS and kind not in self.explained:
+            self.explained.add(kind)
             self.close_line()
-            self.say(f"  ← session/update {kind}: {HEARD[kind]}", "dim")
+            self.say(f"  ← session/update {kind}: {EXPLANATIONS[kind]}", "dim")
         match kind:
             case "agent_message_chunk":
                 self.piece(update["itemId"], update["text"], "")
@@ -285,8 +285,7 @@ class Player:
         self.say(f"? {question['call']['title']}  ({question['reason']})", "bold yellow")
         preview = question["preview"]
         for file in preview.get("files", ()):
-            before, after = file.get("before", "").splitlines(True), file.get("after", "").splitlines(True)
-            diff = "".join(difflib.unified_diff(before, after, "before", "after", n=2))
+            diff = unified_diff(file.get("before", ""), file.get("after", ""), "before", "after", context=2)
             self.console.print(Syntax(display_safe(diff), "diff", background_color="default", theme="ansi_dark"))
         if preview["kind"] == "command":
             self.say(f"  $ {preview['command']}", "bold")

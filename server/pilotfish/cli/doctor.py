@@ -8,15 +8,17 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from pilotfish import __version__
-from pilotfish.config.settings import ENVIRONMENT, config_path, load_user
+from pilotfish.config.managed_policy import managed_policy, policy_path
+from pilotfish.config.settings import ENVIRONMENT, config_path, load_user, mcp_path
 from pilotfish.errors import PilotfishError, TurnError
 
 ANSWER_SECONDS = 5.0
@@ -30,11 +32,19 @@ class Finding:
     remedy: str = ""
 
 
+Check = Callable[[], Awaitable[Finding]]
+
+
 async def examine() -> int:
     """Print every finding. Returns 1 if a check failed."""
+    return await run_checks(CHECKS)
+
+
+async def run_checks(checks: Sequence[Check]) -> int:
+    """Run checks and print every finding. Returns 1 if a check failed."""
     console = Console(highlight=False, soft_wrap=True)
     failed = False
-    for check in CHECKS:
+    for check in checks:
         try:
             with console.status(f"Checking {check.__name__.lstrip('_')}…"):
                 finding = await check()
@@ -73,6 +83,24 @@ async def _settings() -> Finding:
     return Finding("settings", good=True, words=origin)
 
 
+async def _managed() -> Finding:
+    policy = managed_policy()
+    words = "; ".join(policy.words()) or f"nothing ({policy_path()} does not exist)"
+    remedy = "Ask your administrator to correct it; no turn runs until then." if policy.problem else ""
+    return Finding("managed", policy.problem is None, words, remedy)
+
+
+async def _telemetry() -> Finding:
+    from pilotfish.telemetry.export import REMEDY, can_export
+
+    if not load_user().settings.telemetry:
+        return Finding("telemetry", good=True, words="off")
+    if not can_export():
+        return Finding("telemetry", good=False, words="packages for the export are missing", remedy=REMEDY)
+    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")
+    return Finding("telemetry", good=True, words=f"traces and metrics, by OTLP over HTTP, to {endpoint}")
+
+
 async def _search() -> Finding:
     from pilotfish.workspace.search.ripgrep import find_rg
 
@@ -106,15 +134,20 @@ async def _sandbox() -> Finding:
 
 
 async def _store() -> Finding:
+    from pilotfish.errors import StorageError
     from pilotfish.store.catalog import Catalog
     from pilotfish.store.ledger import Ledger
+    from pilotfish.store.locks import make_private
 
     ledger = Ledger.open(load_user().settings.storage)
     try:
         await Catalog(ledger).list(limit=1)
         unsaved = ledger.unsaved
+        make_private(ledger.directory)  # with a database elsewhere, nothing may have been kept here yet
         with tempfile.TemporaryFile(dir=ledger.directory):
             pass
+    except StorageError as error:
+        return Finding("store", good=False, words=str(error), remedy=error.remedy)
     except OSError as error:
         return Finding(
             "store",
@@ -124,8 +157,8 @@ async def _store() -> Finding:
         )
     finally:
         await ledger.aclose()
-    words = f"{ledger.directory}{f': {unsaved}' if unsaved else ''}"
-    return Finding("store", unsaved is None, words, "" if unsaved is None else "Set `storage` to another folder.")
+    words = f"{ledger.description}{f': {unsaved}' if unsaved else ''}"
+    return Finding("store", unsaved is None, words, "" if unsaved is None else "Set `storage` to another place.")
 
 
 async def _model() -> Finding:
@@ -147,7 +180,7 @@ async def _model() -> Finding:
         return Finding(
             "model", good=False, words=f"{settings.model}: {known.reason}", remedy="Check the key and the address."
         )
-    if address and (problem := await _connection_error(address)):
+    if address and (problem := await connection_error(address)):
         remedy = "Check the network, the proxy and baseUrl. If the server is local, start it."
         return Finding(
             "model", good=False, words=f"{settings.model}: {address} does not answer: {problem}", remedy=remedy
@@ -155,7 +188,7 @@ async def _model() -> Finding:
     return Finding("model", good=True, words=settings.model + (f" at {address}, which answers" if address else ""))
 
 
-async def _connection_error(address: str) -> str | None:
+async def connection_error(address: str) -> str | None:
     """Why an address does not answer, or None if it does. The request contains no key."""
     import httpx2
 
@@ -172,14 +205,37 @@ async def _keys() -> Finding:
     return Finding("keys", good=True, words=", ".join(sorted(names)) or "none in the environment")
 
 
-CHECKS: tuple[Callable[[], Awaitable[Finding]], ...] = (
+async def _mcp() -> Finding:
+    """Start or reach every MCP server of the configuration, as a turn does."""
+    from pilotfish.engine.mcp.servers import Servers
+
+    settings = load_user().settings
+    config = mcp_path(settings)
+    if settings.mcp_config is None and not config.is_file():
+        return Finding("mcp", good=True, words="no servers (`mcpConfig` is not set)")
+    servers = Servers(lambda: (Path.cwd(),), fault_of=managed_policy().server_fault)
+    servers.use(config)
+    try:
+        await servers.settled()
+        found = [*servers.found.values()]
+    finally:
+        await servers.aclose()
+    words = [f"{one.name}: {f'{one.tools} tools' if one.available else one.reason}" for one in found]
+    good = all(one.available for one in found)
+    return Finding("mcp", good, "; ".join(words) or "the file names no servers", "" if good else f"Correct {config}.")
+
+
+CHECKS: tuple[Check, ...] = (
     _pilotfish,
     _python,
     _settings,
+    _managed,
     _search,
     _bash,
     _sandbox,
     _store,
     _model,
     _keys,
+    _mcp,
+    _telemetry,
 )

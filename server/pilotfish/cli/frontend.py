@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import shlex
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
@@ -19,11 +18,13 @@ from pilotfish.cli.keyboard import Lines
 from pilotfish.cli.screen import Screen
 from pilotfish.conversation.records import UsageRecord
 from pilotfish.engine.engine import Engine
-from pilotfish.engine.frontend import Answer, OptionId, Question, Session, SessionUpdate
+from pilotfish.engine.frontend import Answer, OptionId, Question, SessionUpdate
+from pilotfish.lsp import presentation
 from pilotfish.protocol import present, wire
-from pilotfish.store.db.database import directory_of
+from pilotfish.store.sqlite.database import directory_of
 from pilotfish.text.display_safe import display_safe, exact
 from pilotfish.workspace.editor import Editor, NoEditor
+from pilotfish.workspace.edits.hunks import unified_diff
 from pilotfish.workspace.search.file_index import FileIndex
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 KEYS: Mapping[str, OptionId] = {
     "y": "allow_once",
+    "r": "allow_real",
     "s": "allow_session",
     "a": "allow_always",
     "n": "reject",
@@ -43,7 +45,7 @@ class TerminalFrontend:
 
     def __init__(self, folder: Path, storage: Path | str | None, *, json: bool) -> None:
         self.present = sys.stdin.isatty()
-        self.live: Engine | None = None
+        self.engine: Engine | None = None
         self.on_interrupt: Callable[[], None] | None = None
         """stops the running turn; None between turns"""
         self.lends_terminal = False
@@ -112,8 +114,8 @@ class TerminalFrontend:
         if not self._json:
             self.screen.show(update.record)
             return
-        session = self.live.session_of(update.session_id) if self.live else None
-        payload = present.update(update.record, _wire_session(session) if session else None)
+        session = self.engine.session_of(update.session_id) if self.engine else None
+        payload = present.update(update.record, presentation.session(session) if session else None)
         if payload is not None:
             line = wire.UpdateParams(
                 session_id=update.session_id, turn_id=update.turn_id, seq=update.seq, update=payload
@@ -134,39 +136,51 @@ class TerminalFrontend:
         if not self.present:
             return None
         async with self._asking:
-            self.screen.line(display_safe(question), "bold")
-            for number, option in enumerate(options, 1):
-                self.screen.line(f"  {number}. {display_safe(option)}")
-            answer = await self.read_answer("› ")
+            with self.screen.held():
+                return await self._choose_option(question, options)
+
+    async def _choose_option(self, question: str, options: Sequence[str]) -> str | None:
+        self.screen.line(display_safe(question), "bold")
+        for number, option in enumerate(options, 1):
+            self.screen.line(f"  {number}. {display_safe(option)}")
+        answer = await self.read_answer("› ")
         if answer and answer.isdecimal() and 1 <= int(answer) <= len(options):
             return options[int(answer) - 1]
         return answer or None
 
     async def _ask(self, question: Question) -> None:
-        if self.live is None:
+        if self.engine is None:
             return
         if not self.present:
             self.screen.line(
                 f"Denied, because nobody can be asked here: {display_safe(question.call.title)} ({question.reason})",
                 "yellow",
             )
-            self.live.answer(question.approval_id, None)
+            self.engine.answer(question.approval_id, None)
             return
         async with self._asking:
-            self._show(question)
-            self.live.answer(question.approval_id, await self._choose(question))
+            with self.screen.held():
+                self._show(question)
+                answer = await self._choose(question)
+            self.engine.answer(question.approval_id, answer)
 
     def _show(self, question: Question) -> None:
-        self.screen.line(f"{display_safe(question.call.title)}? ({question.reason})", "bold yellow")
         preview = question.preview
-        for file in preview.files:
-            before, after = (file.before or "").splitlines(True), (file.after or "").splitlines(True)
-            name = file.path.name
-            self.screen.diff("".join(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")))
+        # The title of a command is the command, which is shown below, whole and exact.
+        title = "Run this command" if preview.kind == "command" else display_safe(question.call.title)
+        self.screen.line(f"{title}? ({question.reason})", "bold yellow")
         if preview.kind == "command":
             self.screen.line(f"  $ {exact(preview.command)}", "bold")
             self.screen.line(f"  in {display_safe(preview.cwd)}", "dim")
-        elif preview.kind == "text":
+        for file in preview.files:
+            name = preview.name_of(file)
+            self.screen.diff(unified_diff(file.before or "", file.after or "", f"a/{name}", f"b/{name}"))
+        if preview.tried is not None:
+            for line in (*preview.tried.output.splitlines(), preview.tried.note):
+                self.screen.line(f"  {display_safe(line)}", "dim")
+        if preview.impact:
+            self.screen.line(f"  {display_safe(preview.impact)}", "dim")
+        if preview.kind == "text":
             self.screen.line(f"  {display_safe(preview.text)}")
         for line in question.parsed:
             self.screen.line(f"  {display_safe(line)}", "dim")
@@ -177,6 +191,8 @@ class TerminalFrontend:
             # The user sees a rule before choosing it.
             if chosen in offered and (rule := offered[chosen].rule):
                 self.screen.line(f"  {key}: {display_safe(rule)}", "dim")
+        if "allow_real" in offered:
+            self.screen.line("  r: run it for real instead of applying these changes", "dim")
         keys = {"y": "[y]es", "s": "[s]ession", "a": "[a]lways", "n": "[n]o", "d": "[d]eny always"}
         words = [word for key, word in keys.items() if KEYS[key] in offered]
         words += ["[e]dit"] if question.amendable else []
@@ -218,26 +234,3 @@ def amend(args: Mapping[str, Any]) -> dict[str, Any] | None:
         except (OSError, ValueError, subprocess.CalledProcessError):
             return None
     return cast("dict[str, Any]", changed) if isinstance(changed, dict) else None
-
-
-def _wire_session(session: Session) -> wire.Session:
-    return wire.Session(
-        id=session.id,
-        title=session.title,
-        workspace_folder=Path(session.workspace_folder).as_uri() if session.workspace_folder else None,
-        model=session.model,
-        mode=_MODES[session.mode],
-        created_at=present.moment(session.created_at) or "",
-        updated_at=present.moment(session.updated_at) or "",
-        turns=session.turns,
-        busy=session.busy,
-        usage=present.usage(session.usage),
-    )
-
-
-_MODES: dict[str, Literal["ask", "plan", "edit", "auto"]] = {
-    "ask": "ask",
-    "plan": "plan",
-    "edit": "edit",
-    "auto": "auto",
-}

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from rich.console import Console
 
+from pilotfish.cli.terminal_mode import drop_typed
+
 SAME_PROMPT = 0.05
 """seconds in which further lines belong to the same prompt"""
 FRAME = 0.12
@@ -57,10 +59,8 @@ class Lines:
     def drop_typed(self) -> None:
         """Drop text typed before a question was shown: it cannot be an answer to it."""
         self._buffer = b""
-        with contextlib.suppress(Exception):  # not a terminal, or a system without termios
-            import termios
-
-            termios.tcflush(0, termios.TCIFLUSH)
+        with contextlib.suppress(Exception):  # not a terminal
+            drop_typed()
 
     async def _more(self) -> None:
         loop, ready = asyncio.get_running_loop(), asyncio.Event()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import termios
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TextIO, cast
@@ -24,6 +23,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.styles import Style
 
+from pilotfish.cli.terminal_mode import TerminalMode, drop_typed
 from pilotfish.text.display_safe import display_safe
 from pilotfish.text.mention_syntax import written
 from pilotfish.workspace.search.file_index import FileIndex
@@ -50,7 +50,7 @@ class LineEditor:
         self.commands: Mapping[str, str] = {}
         """the slash commands to complete, with their descriptions"""
         self.is_open = False
-        self._normal_mode = termios.tcgetattr(0)
+        self._normal_mode = TerminalMode()
         self._history = history
         self._files = files
         self._chat: PromptSession[str] | None = None
@@ -83,14 +83,14 @@ class LineEditor:
         session = PromptSession[str]([("class:question", message)], style=STYLE, key_bindings=keys)
         # Text typed before the question was shown cannot be an answer to it.
         clear_typeahead(session.input)
-        termios.tcflush(0, termios.TCIFLUSH)
+        drop_typed()
         with self._open_prompt(), contextlib.suppress(EOFError):
             return await session.prompt_async(handle_sigint=False)
         return None
 
     def restore_terminal(self) -> None:
         """Put the terminal back into the mode it was started in. For an exit that skips all cleanup."""
-        termios.tcsetattr(0, termios.TCSANOW, self._normal_mode)
+        self._normal_mode.restore()
 
     async def aclose(self) -> None:
         await self._files.aclose()

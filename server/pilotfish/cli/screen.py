@@ -5,16 +5,19 @@ Control and bidirectional characters from a model, a file or a command are escap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
 from pilotfish.cli.keyboard import Spinner
+from pilotfish.cli.markdown import MarkdownStream
 from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
 from pilotfish.conversation.records import (
     ChunkRecord,
+    ClaimRecord,
     CompactionRecord,
     FileChangeRecord,
     NoticeRecord,
@@ -48,10 +51,30 @@ class Screen:
         self.out = Console(highlight=False, soft_wrap=True)
         self.err = Console(stderr=True, highlight=False, soft_wrap=True)
         self.spinner = Spinner(self.err, prompt_is_open)
+        self._prompt_is_open = prompt_is_open
         self._inside: str | None = None
+        self._held: list[Record] | None = None
+        self._answer: MarkdownStream | None = None
+        """the answer that is being rendered"""
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Keep back records while a question is open, so that nothing is printed into it."""
+        self._held = held = list[Record]()
+        try:
+            yield
+        finally:
+            self._held = None
+            for record in held:
+                self.show(record)
 
     def show(self, record: Record) -> None:
+        if self._held is not None:
+            self._held.append(record)
+            return
         match record:
+            case ChunkRecord(channel="message", item_id=item, text=text) if self._renders:
+                self._markdown(item, text)
             case ChunkRecord(channel="message", item_id=item, text=text):
                 self._chunk(item, text, self.out, None)
             case ChunkRecord(channel="thought", item_id=item, text=text):
@@ -65,6 +88,8 @@ class Screen:
             case NoticeRecord(level=level, message=message, remedy=remedy):
                 style = {"info": "cyan", "warning": "yellow", "error": "red"}[level]
                 self.line(display_safe(f"{message} {remedy or ''}".rstrip()), style)
+            case ClaimRecord(verdict="unsupported", text=text, evidence=evidence):
+                self.line(display_safe(f"Not verified: “{one_line(text)}” ({evidence})"), "yellow")
             case PlanRecord(entries=entries):
                 for entry in entries:
                     mark = {"completed": "✓", "in_progress": "▶", "pending": "○"}[entry.status]
@@ -93,9 +118,25 @@ class Screen:
     def leave(self) -> None:
         """End the current line and stop the spinner."""
         self.spinner.stop()
+        if self._answer is not None:
+            self._answer.close()
+            self._answer = self._inside = None
         if self._inside is not None:
             (self.out if self._inside_out else self.err).print()
             self._inside = None
+
+    @property
+    def _renders(self) -> bool:
+        """Whether answers are rendered: at a terminal that can draw a line again."""
+        return self.out.is_terminal and not self.out.is_dumb_terminal
+
+    def _markdown(self, item: str, text: str) -> None:
+        self.spinner.stop()
+        if self._inside != item:
+            self.leave()
+            self._inside, self._answer = item, MarkdownStream(self.out, self._prompt_is_open)
+        if self._answer is not None:
+            self._answer.feed(readable(text))
 
     def _chunk(self, item: str, text: str, console: Console, style: str | None) -> None:
         self.spinner.stop()

@@ -1,4 +1,4 @@
-"""`pilotfish sessions` and `pilotfish audit`: print, import and delete the sessions of the ledger."""
+"""`pilotfish sessions`: print, import and delete the sessions of the ledger."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from rich.text import Text
 from pilotfish.cli.frontend import TerminalFrontend
 from pilotfish.cli.headless import find_session
 from pilotfish.config.settings import load_user
-from pilotfish.engine import audit
 from pilotfish.engine.engine import Engine
+from pilotfish.errors import BadRequest
 from pilotfish.store.ledger import Ledger
+from pilotfish.store.tables.tables import ShareLevel
 from pilotfish.text.display_safe import display_safe
 
 
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Engine]:
     settings = load_user().settings
-    live = Engine(settings, Ledger.open(settings.storage), TerminalFrontend(Path.cwd(), settings.storage, json=False))
+    engine = Engine(settings, Ledger.open(settings.storage), TerminalFrontend(Path.cwd(), settings.storage, json=False))
     try:
-        yield live
+        yield engine
     finally:
-        await live.aclose()
+        await engine.aclose()
 
 
 async def print_list(folder: Path | None, *, query: str | None, limit: int) -> int:
     console = Console(highlight=False)
-    async with opened() as live:
-        listed = await live.list(str(folder) if folder else None, query, None, limit)
-        unsaved = live.ledger.unsaved
+    async with opened() as engine:
+        listed = await engine.list(str(folder) if folder else None, query, None, limit)
+        unsaved = engine.ledger.unsaved
     if not listed.sessions and unsaved:
         sys.stderr.write(f"pilotfish: {unsaved}\n")
         return 1
@@ -49,7 +50,7 @@ async def print_list(folder: Path | None, *, query: str | None, limit: int) -> i
         table.add_column(column, no_wrap=column != "title")
     for session in listed.sessions:
         when = datetime.fromtimestamp(session.updated_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
-        title = display_safe(session.title or "(untitled)")
+        title = display_safe(session.title or "(untitled)") + (" (imported)" if session.imported else "")
         if snippet := listed.snippets.get(session.id):
             title += f"\n{display_safe(snippet.text)}"
         table.add_row(session.id, when, str(session.turns), Text(title))
@@ -58,8 +59,8 @@ async def print_list(folder: Path | None, *, query: str | None, limit: int) -> i
 
 
 async def print_export(session: str, form: Literal["markdown", "json"], *, rendered: bool) -> int:
-    async with opened() as live:
-        text = await live.export(await find_session(live, session), form)
+    async with opened() as engine:
+        text = await engine.export(await find_session(engine, session), form)
     console = Console()
     if rendered and console.is_terminal:
         console.print(Markdown(display_safe(text)))
@@ -69,16 +70,16 @@ async def print_export(session: str, form: Literal["markdown", "json"], *, rende
 
 
 async def import_text(text: str) -> int:
-    async with opened() as live:
-        row = await live.import_session(text)
-    Console().print(f"Imported as {row.id}")
+    async with opened() as engine:
+        row = await engine.import_session(text, str(Path.cwd()))
+    Console().print(f"Imported in mode ask, for {row.workspace_folder}, as {row.id}", soft_wrap=True)
     return 0
 
 
 async def delete(session: str, *, sure: bool) -> int:
-    async with opened() as live:
-        session_id = await find_session(live, session)
-        title = display_safe((await live.session(session_id)).title or "(untitled)")
+    async with opened() as engine:
+        session_id = await find_session(engine, session)
+        title = display_safe((await engine.session(session_id)).title or "(untitled)")
         if not sure:
             if not sys.stdin.isatty():
                 sys.stderr.write("pilotfish: use --yes to delete without confirmation\n")
@@ -86,21 +87,49 @@ async def delete(session: str, *, sure: bool) -> int:
             sys.stderr.write(f"Delete {title} permanently? [y/N] ")
             if sys.stdin.readline().strip().lower() != "y":
                 return 1
-        await live.delete(session_id)
+        await engine.delete(session_id)
     Console().print(f"Deleted {title}")
     return 0
 
 
-async def print_audit(session: str, *, verify: bool) -> int:
+async def share(session: str, level: ShareLevel) -> int:
+    async with opened() as engine:
+        session_id = await find_session(engine, session)
+        await engine.catalog.share(session_id, level)
+    allowed = {
+        "private": "only you see it",
+        "read": "others may read it",
+        "continue": "others may read and continue it",
+    }
+    Console(highlight=False).print(f"{session_id}: {allowed[level]}")
+    return 0
+
+
+async def migrate(to: str) -> int:
+    """Copy all sessions of the configured store to another one, and check every copy."""
+    from pilotfish.store.migration import Migrated
+    from pilotfish.store.migration import migrate as copy_all
+
     console = Console(highlight=False, soft_wrap=True)
-    async with opened() as live:
-        session_id = await find_session(live, session)
-        heads = await live.ledger.heads(session_id)
-        records = audit.trail(await live.ledger.history(session_id))
-    for line in audit.lines(records):
-        console.print(Text(line))
-    if not verify:
-        return 0
-    words, whole = audit.check(records, heads.audit_hash)
-    console.print(Text(words, style="" if whole else "red"))
-    return 0 if whole else 1
+    source = Ledger.open(load_user().settings.storage, label="a migration")
+    target = Ledger.open(to, label="a migration")
+
+    def show(done: Migrated) -> None:
+        if console.is_terminal:
+            console.print(f"{done.copied + done.present} sessions, {done.records} records", end="\r")
+
+    try:
+        if source.description == target.description:
+            raise BadRequest("The sessions are there already.", field="to")
+        done = await copy_all(source, target, show)
+    finally:
+        await source.aclose()
+        await target.aclose()
+    for session_id, reason in done.failed.items():
+        sys.stderr.write(f"pilotfish: {session_id}: {reason}\n")
+    console.print(
+        f"Copied {done.copied} session{'' if done.copied == 1 else 's'} to {target.description}; {done.present} were"
+        f" there already. All {done.records} records are the same in both."
+    )
+    console.print(f"Nothing was deleted in {source.description}. Set `storage` to use the new place.")
+    return 1 if done.failed else 0

@@ -7,7 +7,10 @@
 
     [workspace."/home/me/project"]              # apply in that folder
     trusted = true
-    rules = [{ decision = "allow", tool = "bash", pattern = "npm test *" }]
+    rules = [{ decision = "allow", tool = "bash", pattern = "npm test *", folder = "web" }]
+
+An allow rule for a command holds in one directory: `folder`, relative to the workspace. Without it, and for rules that
+were stored before `folder` existed, that is the root.
 
 A trusted repository may have rules of its own in `.pilotfish/rules.toml`. They can only ask or deny, not allow.
 
@@ -17,17 +20,16 @@ read, every call that one of its deny rules might cover is asked about.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
-import tempfile
 import tomllib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pilotfish.config.config_file import ConfigShapeError, change_config, new_entry
 from pilotfish.config.settings import Settings, config_path
 from pilotfish.errors import StorageError
 from pilotfish.policy.rules import Rule, Scope, fault_of
@@ -57,8 +59,8 @@ class RuleBook:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._cache: dict[Path, tuple[tuple[int, ...], Mapping[str, Any] | str]] = {}
-        self._unwritten: dict[str, bool] = {}
-        """folder → an answer that is not in the file, because it could not be written"""
+        self._unwritten: dict[tuple[str, str], bool] = {}
+        """name and folder → an answer that is not in the file, because it could not be written"""
 
     @property
     def path(self) -> Path:
@@ -80,27 +82,21 @@ class RuleBook:
 
     def trust_of(self, folder: Path) -> bool | None:
         """The user's answer for this folder or its nearest parent with one. None if there is no answer."""
-        table = self._config()
-        entries = _tables(None if isinstance(table, str) else table.get("workspace"))
-        for place in (_key(folder), *(str(parent) for parent in Path(_key(folder)).parents)):
-            answer = self._unwritten.get(place, entries.get(place, {}).get("trusted"))
-            if isinstance(answer, bool):
-                return answer
-        return None
+        return self._answer("trusted", folder)
 
     def trusts(self, folder: Path) -> bool:
         return self.trust_of(folder) is True
 
     def trust(self, folder: Path, trusted: bool) -> None:
         """Store the user's answer for a folder. It applies in this process even if it cannot be written."""
+        self._store_answer("trusted", folder, trusted)
 
-        def change(document: TOMLDocument) -> bool:
-            _entry(document, folder)["trusted"] = trusted
-            return True
+    def writes_edits(self, folder: Path) -> bool | None:
+        """Whether the user lets edits be written to disk beside an editor that cannot save. None if not asked yet."""
+        return self._answer("writeEdits", folder)
 
-        self._unwritten[_key(folder)] = trusted
-        self._change(change)
-        del self._unwritten[_key(folder)]
+    def store_writes_edits(self, folder: Path, allowed: bool) -> None:
+        self._store_answer("writeEdits", folder, allowed)
 
     def add(self, rule: Rule, folder: Path | None) -> None:
         """Store a rule of scope `workspace` (needs the folder) or `user`. A rule that exists is not added again."""
@@ -127,6 +123,26 @@ class RuleBook:
             return bool(matching)
 
         return self._change(change)
+
+    # -- answers for a folder ------------------------------------------------------------------------------------
+
+    def _answer(self, name: str, folder: Path) -> bool | None:
+        table = self._config()
+        entries = _tables(None if isinstance(table, str) else table.get("workspace"))
+        for place in (_key(folder), *(str(parent) for parent in Path(_key(folder)).parents)):
+            answer = self._unwritten.get((name, place), entries.get(place, {}).get(name))
+            if isinstance(answer, bool):
+                return answer
+        return None
+
+    def _store_answer(self, name: str, folder: Path, answer: bool) -> None:
+        def change(document: TOMLDocument) -> bool:
+            _entry(document, folder)[name] = answer
+            return True
+
+        self._unwritten[name, _key(folder)] = answer
+        self._change(change)
+        del self._unwritten[name, _key(folder)]
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -176,24 +192,8 @@ class RuleBook:
     # -- writing -----------------------------------------------------------------------------------------------
 
     def _change(self, change: Callable[[TOMLDocument], bool]) -> bool:
-        """Change the file atomically. Returns whether anything changed."""
-        import tomlkit
-        import tomlkit.exceptions
-
-        path = Path(os.path.realpath(self.path))  # a symbolic link into a dotfiles folder stays a link
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _locked(path):
-                text = path.read_text("utf-8") if path.exists() else ""
-                document = tomlkit.parse(text)
-                changed = change(document)
-                if changed:
-                    _write(path, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType] -- its `mapping` is untyped
-        except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError, _ShapeError) as error:
-            raise StorageError(
-                f"Your configuration could not be changed: {error}.",
-                remedy=f"Check {path.name} in your configuration folder.",
-            ) from error
+        """Change the file. Returns whether anything changed."""
+        changed = change_config(self.path, change)
         self._cache.clear()
         return changed
 
@@ -201,10 +201,6 @@ class RuleBook:
 @lru_cache(maxsize=64)
 def _repository_file(folder: Path) -> Path:
     return folder / REPOSITORY_FILE
-
-
-class _ShapeError(Exception):
-    """The file does not have the expected structure."""
 
 
 def _load(path: Path, status: os.stat_result) -> Mapping[str, Any] | str:
@@ -239,13 +235,14 @@ def rule_from(entry: object, scope: Scope) -> Rule | str:
         return "it is not a table"
     fields = {str(name): value for name, value in cast("Mapping[object, object]", entry).items()}
     decision, tool, pattern = fields.get("decision"), fields.get("tool", "*"), fields.get("pattern", "*")
+    folder = fields.get("folder", "")
     if decision not in {"allow", "ask", "deny"}:
         return "its decision is not allow, ask or deny"
-    if not isinstance(tool, str) or not isinstance(pattern, str):
-        return "its tool and pattern must be strings"
-    if unknown := set(fields) - {"decision", "tool", "pattern"}:
+    if not isinstance(tool, str) or not isinstance(pattern, str) or not isinstance(folder, str):
+        return "its tool, pattern and folder must be strings"
+    if unknown := set(fields) - {"decision", "tool", "pattern", "folder"}:
         return f"it has an unknown field {min(unknown)}"
-    rule = Rule(decision=cast("Any", decision), tool=tool, pattern=pattern, scope=scope)
+    rule = Rule(decision=cast("Any", decision), tool=tool, pattern=pattern, scope=scope, folder=folder)
     return fault_of(rule) or rule
 
 
@@ -261,13 +258,10 @@ def _tables(value: object) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _append(rules: list[Any], rule: Rule) -> None:
-    """Append a rule in the style of the list: a `[[rules]]` table, or an inline table in an array."""
-    import tomlkit
-    from tomlkit.items import AoT
-
-    tables = isinstance(cast("object", rules), AoT)
-    item = cast("dict[str, str]", tomlkit.table() if tables else tomlkit.inline_table())
+    item = new_entry(rules)
     item["decision"], item["tool"], item["pattern"] = rule.decision, rule.tool, rule.pattern
+    if rule.folder:
+        item["folder"] = rule.folder
     rules.append(item)
 
 
@@ -281,11 +275,11 @@ def _entry(document: TOMLDocument, folder: Path) -> dict[str, Any]:
 
     workspaces = document.setdefault("workspace", tomlkit.table(is_super_table=True))
     if not isinstance(workspaces, Mapping):
-        raise _ShapeError("`workspace` is not a table")
+        raise ConfigShapeError("`workspace` is not a table")
     tables = cast("dict[str, Any]", workspaces)
     entry = tables.setdefault(_key(folder), tomlkit.table())
     if not isinstance(entry, Mapping):
-        raise _ShapeError("an entry of `workspace` is not a table")
+        raise ConfigShapeError("an entry of `workspace` is not a table")
     return cast("dict[str, Any]", tables[_key(folder)])
 
 
@@ -298,42 +292,12 @@ def _rules_of(document: TOMLDocument, scope: Scope, folder: Path | None) -> list
         case "workspace" if folder is not None:
             holder = _entry(document, folder)
         case _:
-            raise _ShapeError(f"a rule of scope {scope} cannot be stored in a file")
+            raise ConfigShapeError(f"a rule of scope {scope} cannot be stored in a file")
     if "rules" not in holder:
         fresh = tomlkit.array()
         fresh.multiline(multiline=True)
         holder["rules"] = fresh
     rules = holder["rules"]
     if not isinstance(rules, list):
-        raise _ShapeError("`rules` is not a list")
+        raise ConfigShapeError("`rules` is not a list")
     return cast("list[Any]", rules)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Generator[None]:
-    """Exclude other writers, including other processes, where the system has `flock`."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _write(path: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # created with mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,13 +20,24 @@ from pydantic.alias_generators import to_camel
 Source = Literal["built-in", "config file", "environment", "editor"]
 Mode = Literal["ask", "plan", "edit", "auto"]
 Thinking = Literal["off", "low", "medium", "high"]
+AllowedHost = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:\*|(?:(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)$"
+    ),
+]
+"""`example.org`, `*.example.org` (what is below it), with or without `:port`, an address, or `*`"""
 
 ENVIRONMENT = {
     "PILOTFISH_MODEL": "model",
     "PILOTFISH_BASE_URL": "baseUrl",
     "PILOTFISH_MODE": "mode",
     "PILOTFISH_STORAGE": "storage",
+    "PILOTFISH_LANGUAGE_SERVERS": "languageServers",
 }
+
+WORKSPACE_MEMORY = ".pilotfish/memory.md"
+"""the notes of a workspace for the agent"""
 
 
 class _Shape(BaseModel):
@@ -40,6 +51,19 @@ class Budget(_Shape):
     """input and output together"""
     cost: float | None = Field(default=None, gt=0)
     """in US dollars, for models whose price is known"""
+
+
+class Endpoint(_Shape):
+    """A server of models at an address of its own. Its models are called `name:model`."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """starts the names of its models; not the name of a provider"""
+    url: str
+    """the address of its API, such as `https://gateway.example/v1`"""
+    api: Literal["chat", "responses", "anthropic", "google"] = "chat"
+    """what it speaks: OpenAI Chat Completions or Responses, Anthropic Messages, or Google"""
+    key_variable: str | None = None
+    """the environment variable that holds its key; the key may also be set in the editor, under `name`"""
 
 
 class RuleSetting(_Shape):
@@ -60,19 +84,24 @@ class Settings(_Shape):
     """`provider:name`, just a name when `baseUrl` is the address of an OpenAI-compatible server, or `demo`"""
     base_url: str | None = None
     """the address of the provider that `model` names"""
+    endpoints: tuple[Endpoint, ...] = ()
+    """servers of models beside the known providers, each at its own address"""
     fallback_model: str | None = None
     """used when the first one is overloaded or out of reach"""
+    completion_model: str = ""
+    """a fast model for inline completion in the editor, such as `ollama:qwen2.5-coder:1.5b`; empty: no completion"""
     mode: Mode = "ask"
     """what runs without a question: reading (`ask`), reading and nothing else at all (`plan`), edits too (`edit`),
     and commands too (`auto`)"""
-    max_iterations: int = Field(default=15, ge=1, le=1000)
-    """requests to the model in one turn"""
-    tool_history_rounds: int = Field(default=10, ge=0)
-    """calls that are sent again with arguments and output; older ones only by name"""
+    max_iterations: int | None = Field(default=None, ge=1, le=1000)
+    """requests to the model in one turn; absent: no fixed number, `budget` and the check for repeated calls end it"""
+    tool_history_rounds: int | None = Field(default=None, ge=0)
+    """calls that are sent again with arguments and output, older ones as one line; absent: all, while the context
+    window has room"""
     protect_tokens: int = Field(default=40_000, ge=0)
-    """the newest output that is never left out, in tokens"""
+    """the newest output that is never left out, in tokens; less in a small context window"""
     minimum_saved_tokens: int = Field(default=20_000, ge=0)
-    """less than this is not worth losing the provider's prompt cache for"""
+    """less than this is not worth losing the provider's prompt cache for; less in a small context window"""
     max_parallel_tools: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     """calls that run at the same time; absent: as many as there are CPUs"""
     tool_timeout: float = Field(default=120.0, gt=0)
@@ -85,14 +114,35 @@ class Settings(_Shape):
     """seconds without a word from the provider, after which the request has failed"""
     rules: tuple[RuleSetting, ...] = ()
     """standing answers to approvals"""
-    budget: Budget = Budget()
-    """hard limits of one turn"""
+    budget: Budget = Budget(tokens=5_000_000)
+    """hard limits of one turn; `{}` for none"""
+    titles: bool = True
+    """let the model write the title of a session after its first turn, in clients that list sessions"""
+    verify_claims: bool = True
+    """check what an answer says about tests, builds and files against the calls, and tell the model once"""
+    try_commands: bool = True
+    """before a question about a command that changes files, run it in a throwaway copy-on-write view of the workspace,
+    without network, so that the question shows what it changes"""
+    check_command: str | None = Field(default=None, min_length=1)
+    """a command that runs once at the end of a turn that changed files, such as `make test`; if it fails, the model is
+    told"""
+    instruction_files: tuple[str, ...] = (
+        "AGENTS.md",
+        "CLAUDE.md",
+        ".github/copilot-instructions.md",
+        ".cursor/rules",
+    )
+    """files of a trusted workspace whose rules the agent follows; AGENTS.md and CLAUDE.md apply in every folder"""
+    language_servers: Literal["auto", "off"] = "auto"
+    """whether language servers of the machine are started in a trusted folder, in the read-only sandbox, where the
+    editor cannot answer for its own: basedpyright or pyright, ruff, gopls, rust-analyzer, typescript-language-server,
+    clangd"""
     mcp_config: str | None = None
     """path of a file with MCP servers"""
     storage: str | None = None
     """directory, or database URL, in which sessions are kept"""
     context_window: int | None = Field(default=None, gt=0)
-    """in tokens, for models that do not tell theirs"""
+    """in tokens, for models that do not report theirs"""
     thinking: Thinking | None = None
     """how much the model thinks first, where it can; absent: its own default"""
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -100,9 +150,17 @@ class Settings(_Shape):
     sandbox: Literal["auto", "off"] = "auto"
     """whether commands are confined where the system can do so"""
     network: bool = True
-    """whether `web_fetch`, and commands where they are confined, may use the network"""
+    """whether `web_fetch` may use the network, and confined commands when they are allowed to"""
+    allowed_hosts: tuple[AllowedHost, ...] = ()
+    """hosts that confined commands may reach without a question: `pypi.org`, `*.npmjs.org`, `example.org:8080`; `*` for
+    the whole network"""
     telemetry: bool = False
-    """traces by OpenTelemetry, to where its own environment variables say"""
+    """traces and metrics by OpenTelemetry, to where its own environment variables say"""
+
+    def endpoint(self, model: str) -> Endpoint | None:
+        """The endpoint whose model this is, if it is one of `endpoints`."""
+        prefix, colon, _ = model.partition(":")
+        return next((each for each in self.endpoints if colon and each.name == prefix), None)
 
 
 _ALIASES = {name: to_camel(name) for name in Settings.model_fields}
@@ -148,7 +206,7 @@ def load(
             field = _ALIASES.get(name, name)  # a layer may use snake_case or camelCase
             problem = _problem(field, value)
             if problem is None:
-                values[field] = value
+                values[field] = _joined(values.get(field, ()), value) if field == "endpoints" else value
                 sources[field] = source
             else:
                 problems.append(SettingProblem(source, field, problem))
@@ -159,6 +217,18 @@ def config_path() -> Path:
     """The path of the user's configuration file. It is never inside a workspace."""
     override = os.environ.get("PILOTFISH_CONFIG")
     return Path(override) if override else user_config_path("pilotfish") / "config.toml"
+
+
+def memory_path() -> Path:
+    """The path of the user's notes for the agent."""
+    return config_path().parent / "memory.md"
+
+
+def mcp_path(settings: Settings) -> Path:
+    """The path of the file with MCP servers: the one of the settings, or else `mcp.json` beside the configuration."""
+    if settings.mcp_config:
+        return Path(settings.mcp_config).expanduser()
+    return config_path().parent / "mcp.json"
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], tuple[SettingProblem, ...]]:
@@ -177,6 +247,12 @@ def load_user(editor: Mapping[str, Any] | None = None) -> LoadedSettings:
     config, problems = read_config(config_path())
     loaded = load(config=config, environment=os.environ, editor=editor)
     return LoadedSettings(loaded.settings, loaded.sources, (*problems, *loaded.problems))
+
+
+def _joined(weaker: Sequence[Mapping[str, Any]], stronger: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The endpoints of two layers side by side. Of two with one name the stronger layer's counts."""
+    names = {entry["name"] for entry in stronger}
+    return [*(entry for entry in weaker if entry["name"] not in names), *stronger]
 
 
 def _problem(field: str, value: Any) -> str | None:

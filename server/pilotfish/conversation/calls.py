@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +14,9 @@ from typing import Any, Literal, cast
 
 from pydantic_core import from_json, to_json
 
+from pilotfish.conversation.provenance import Source
+
+MAX_LENIENT = 1_000_000  # characters of broken JSON that are read leniently
 MAX_ID_LENGTH = 40  # the limit of the strictest provider
 
 
@@ -94,8 +99,16 @@ class CanonicalToolCall:
     approval: CallApproval | None = None
     raw_args: str | None = None
     """The arguments as the model wrote them, if they were not a JSON object."""
+    source: Source | None = None
+    """Where the text of the result comes from. None if no other party wrote any of it."""
+    unrecorded: bool = False
+    """It is a command that ran where it could change files, so no record names what it changed."""
     recovered: bool = False
     """The call was found in the text of the model instead of a structured call."""
+    parent_id: str | None = None
+    """The call whose subagent made this one. None if the model of the turn made it."""
+    may_ask: bool = True
+    """Whether the user may be asked about it."""
 
 
 def fresh_id(wanted: str, used: Collection[str], counts: dict[str, int] | None = None) -> str:
@@ -122,7 +135,8 @@ def _numbered(stem: str, number: int) -> str:
 def normalise_args(args: object) -> tuple[dict[str, Any], str | None]:
     """Return arguments as a mapping, and the raw text if the arguments are not a JSON object.
 
-    A JSON object in text is parsed. Empty text and None become the empty mapping. Any other value is kept as raw text.
+    A JSON object in text is parsed, also one with the slips that models make (`_lenient`). Empty text and None become
+    the empty mapping. Any other value is kept as raw text.
     """
     if args is None or args == "":
         return {}, None
@@ -134,13 +148,44 @@ def normalise_args(args: object) -> tuple[dict[str, Any], str | None]:
         try:
             parsed = from_json(args, allow_inf_nan=False)
         except ValueError:
-            return {}, args
+            parsed = _lenient(args)
+        if isinstance(parsed, str):  # encoded twice
+            parsed = _lenient(parsed)
         if not isinstance(parsed, dict) or (_HUGE_EXPONENT.search(args) and not _is_finite(parsed)):
             return {}, args
         return cast("dict[str, Any]", parsed), None
     return {}, json_text(args)
 
 
+def _lenient(text: str) -> object:
+    """A JSON object with line breaks inside strings, in a code fence, with commas before a bracket, or written as a
+    Python value. None for anything else: text that breaks off is never completed."""
+    body = text.strip()
+    if fenced := _FENCED.fullmatch(body):
+        body = fenced[1].strip()
+    if len(body) > MAX_LENIENT or body[:1] != "{" or body[-1:] != "}":
+        return None
+    for read in (_json_with_breaks, _json_without_last_commas, ast.literal_eval):
+        try:
+            found = read(body)
+            to_json(found, inf_nan_mode="strings")  # a Python value may be none of JSON's
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        if isinstance(found, dict) and all(isinstance(name, str) for name in cast("dict[Any, Any]", found)):
+            return cast("dict[str, Any]", found) if _is_finite(found) else None
+    return None
+
+
+def _json_with_breaks(text: str) -> object:
+    return json.loads(text, strict=False)
+
+
+def _json_without_last_commas(text: str) -> object:
+    return json.loads(_STRING_OR_COMMA.sub(lambda found: found["string"] or "", text), strict=False)
+
+
+_FENCED = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
+_STRING_OR_COMMA = re.compile(r'(?P<string>"(?:[^"\\]|\\.)*")|,(?=\s*[\]}])', re.DOTALL)
 _HUGE_EXPONENT = re.compile(r"[eE]\+?\d{3}")
 
 

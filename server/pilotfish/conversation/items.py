@@ -76,6 +76,16 @@ class NoticeItem(_Item):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimItem(_Item):
+    """A sentence of the answer before it, checked against the calls."""
+
+    text: str
+    verdict: Literal["supported", "unsupported"]
+    evidence: str | None = None
+    kind: Literal["claim"] = "claim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionItem(_Item):
     """The earlier history was summarised. `before` and `after` are token counts."""
 
@@ -120,6 +130,7 @@ Item = (
     | CallItem
     | PlanItem
     | NoticeItem
+    | ClaimItem
     | CompactionItem
     | FileChangeItem
     | TurnEndItem

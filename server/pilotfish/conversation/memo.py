@@ -28,16 +28,11 @@ class Memo(Generic[K, V]):
         kept = self._kept.get(id(key))
         if kept is not None and kept[0]() is key:
             return cast("V", key) if kept[1] is None else kept[1]
-        value = self._compute(key)
-        self.know(key, value)
-        return value
-
-    def know(self, key: K, value: V) -> None:
-        """Store a result that the caller has already computed."""
-        number = id(key)
+        value, number = self._compute(key), id(key)
         # a value that is its own key must not keep itself alive
         own = None if cast("object", value) is key else value
         self._kept[number] = (weakref.ref(key, lambda _: self._kept.pop(number, None)), own)
+        return value
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -37,15 +37,6 @@ Fields = Mapping[str, Any]
 MAX_DEPTH = 200  # of nested values; every JSON writer in use supports this depth
 
 
-def read_messages(values: object, place: str = "messages") -> tuple[CanonicalMessage, ...]:
-    """Parse a list of messages. Raises `UnreadableMessage`."""
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
-        raise UnreadableMessage(f"is not a list but {_kind_of(values)}", place=place)
-    return tuple(
-        read_message(value, f"{place}[{index}]") for index, value in enumerate(cast("Sequence[object]", values))
-    )
-
-
 def read_message(value: object, place: str = "message") -> CanonicalMessage:
     """Parse one message in any supported format. Raises `UnreadableMessage`."""
     if isinstance(value, CanonicalMessage):

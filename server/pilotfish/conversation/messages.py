@@ -52,6 +52,8 @@ __all__ = [  # includes the values of calls, which are part of the conversation
     "ToolCallPart",
     "ToolReturnPart",
     "UserPromptPart",
+    "as_news",
+    "is_news",
     "json_text",
     "message_from_json",
     "message_to_json",
@@ -204,6 +206,15 @@ def text_of(part: Part) -> str | None:
             return part.text
         case SystemPromptPart() | ToolCallPart() | ToolReturnPart() | RetryPart() | OtherPart():
             return None
+
+
+def as_news(text: str) -> str:
+    """Mark a text that tells the model what has changed around it. Users do not see it."""
+    return f"<environment>\n{text}\n</environment>"
+
+
+def is_news(text: str) -> bool:
+    return text.startswith("<environment>\n") and text.endswith("\n</environment>")
 
 
 def with_parts(message: CanonicalMessage, parts: Sequence[Part]) -> CanonicalMessage:

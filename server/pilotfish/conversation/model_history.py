@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pilotfish.conversation.history.sanitizer import NEVER_STARTED, STARTED, Closing, repair
 from pilotfish.conversation.items import Item
 from pilotfish.conversation.messages import CallStatus, CanonicalMessage, CanonicalToolCall, MessageRole, OtherPart
+from pilotfish.conversation.provenance import fenced
 from pilotfish.conversation.records import CompactionRecord, MessageRecord, Record, ToolCallRecord, message_of
 from pilotfish.conversation.transcript import transcript
 
@@ -22,14 +24,14 @@ def get_messages_for_llm(records: Iterable[Record]) -> tuple[CanonicalMessage, .
     Trimming is a separate step (`conversation/history/trim.py`), because it depends on settings.
     """
     messages: list[tuple[str, CanonicalMessage]] = []
-    calls: dict[str, CanonicalToolCall] = {}
+    closings: dict[str, Closing] = {}
     compaction: tuple[int, CompactionRecord] | None = None
     for record in records:
         match record:
             case MessageRecord(shown_only=False):
                 messages.append((record.message_id, message_of(record)))
             case ToolCallRecord():
-                calls[record.call.id] = record.call
+                closings[record.call.id] = closing_of(record.call, record.turn_id)
             case CompactionRecord():
                 compaction = (len(messages), record)
             case _:
@@ -37,12 +39,14 @@ def get_messages_for_llm(records: Iterable[Record]) -> tuple[CanonicalMessage, .
     kept = [message for _, message in messages]
     if compaction is not None:
         kept = _compacted(messages, *compaction)
-    return repair(kept, {call.id: closing_of(call) for call in calls.values()})
+    return repair(kept, closings)
 
 
-def closing_of(call: CanonicalToolCall) -> Closing:
+def closing_of(call: CanonicalToolCall, turn_id: str) -> Closing:
     """Return how to close a call whose return was never written: with its result, if that is known."""
     text = call.result.text if call.result is not None else None
+    if text is not None and call.source is not None:
+        text = fenced(text, call.source, turn_id)
     match call.status:
         case CallStatus.COMPLETED:
             return Closing(text or "", "success")
@@ -66,4 +70,13 @@ def _compacted(
     """Replace the messages before `keep_from` with the summary, or those before the record if that id is unknown."""
     first = next((index for index, (message_id, _) in enumerate(messages) if message_id == record.keep_from), position)
     summary = CanonicalMessage(MessageRole.USER, (OtherPart("compaction", {"content": record.summary}),))
-    return [summary, *(message for _, message in messages[first:])]
+    kept = [message for _, message in messages[first:]]
+    count = max(0, position - first)
+    return [summary, *map(_without_usage, kept[:count]), *kept[count:]]
+
+
+def _without_usage(message: CanonicalMessage) -> CanonicalMessage:
+    """Drop the provider's count, which includes the messages that the summary replaces."""
+    if "usage" not in message.extra:
+        return message
+    return replace(message, extra={name: value for name, value in message.extra.items() if name != "usage"})

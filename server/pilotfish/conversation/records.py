@@ -24,13 +24,14 @@ from pilotfish.conversation.messages import (
     UserPromptPart,
     message_from_json,
 )
+from pilotfish.conversation.provenance import Source
 from pilotfish.errors import FailureKind, TurnError, UnreadableMessage
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end_turn", "max_iterations", "max_tokens", "budget", "refusal", "cancelled", "failed"]
 AgentState = Literal["user_input", "assistant", "tool_execution", "response"]
 Channel = Literal["message", "thought", "args", "progress"]
-RequestOrigin = Literal["turn", "research", "compaction"]
+RequestOrigin = Literal["turn", "research", "task", "compaction", "title"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +41,13 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Of the output tokens."""
     requests: int = 0
     tool_calls: int = 0
     cost: float | None = None
+    unpriced_requests: int = 0
+    """Requests to models whose price is not known. `cost` does not count them."""
 
     def __add__(self, other: Usage) -> Usage:
         costs = [cost for cost in (self.cost, other.cost) if cost is not None]
@@ -50,9 +55,11 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             requests=self.requests + other.requests,
             tool_calls=self.tool_calls + other.tool_calls,
             cost=sum(costs) if costs else None,
+            unpriced_requests=self.unpriced_requests + other.unpriced_requests,
         )
 
 
@@ -113,6 +120,15 @@ class PlanEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideAttachment:
+    """A text from outside the workspace that came with a prompt: a resource or a prompt of an MCP server, a page
+    that the client fetched."""
+
+    source: Source
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStartRecord:
     """A turn started with a prompt. `prompt` is the unchanged ContentBlock list of the protocol."""
 
@@ -120,6 +136,7 @@ class TurnStartRecord:
     prompt: tuple[Mapping[str, Any], ...]
     timestamp: float
     prompt_id: str | None = None
+    outside: tuple[OutsideAttachment, ...] = ()
     type: Literal["turn_start"] = "turn_start"
 
 
@@ -132,6 +149,7 @@ class SteerRecord:
     iteration: int
     timestamp: float
     prompt_id: str | None = None
+    outside: tuple[OutsideAttachment, ...] = ()
     type: Literal["steer"] = "steer"
 
 
@@ -261,6 +279,18 @@ class NoticeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRecord:
+    """A sentence of an answer about tests, builds or files, checked against the calls."""
+
+    turn_id: str
+    text: str
+    verdict: Literal["supported", "unsupported"]
+    timestamp: float
+    evidence: str | None = None
+    type: Literal["claim"] = "claim"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
     """The title, model or mode of the session changed."""
 
@@ -319,6 +349,22 @@ class UndoRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRecord:
+    """The user kept or undid pending changes of a file. `baseline` and `seen` are blob hashes of its review after that:
+    the file without the changes that are still pending, and with them. None means that the file does not exist."""
+
+    turn_id: str
+    uri: str
+    decision: Literal["keep", "undo"]
+    baseline: str | None
+    seen: str | None
+    timestamp: float
+    old_uri: str | None = None
+    """Where the file was before a rename that is still pending."""
+    type: Literal["review"] = "review"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEndRecord:
     turn_id: str
     stop_reason: StopReason
@@ -340,10 +386,12 @@ Record = (
     | FileChangeRecord
     | UsageRecord
     | NoticeRecord
+    | ClaimRecord
     | SessionRecord
     | CompactionRecord
     | ApprovalRecord
     | UndoRecord
+    | ReviewRecord
     | TurnEndRecord
 )
 

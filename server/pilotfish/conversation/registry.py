@@ -28,6 +28,7 @@ from pilotfish.conversation.calls import (
     fresh_id,
     normalise_args,
 )
+from pilotfish.conversation.provenance import Source
 from pilotfish.errors import PilotfishError
 
 S = CallStatus
@@ -51,6 +52,7 @@ class CallError(PilotfishError):
 class CallFields(TypedDict, total=False):
     """The fields that may change with the status."""
 
+    name: str
     args: Mapping[str, Any]
     raw_args: str | None
     title: str
@@ -60,6 +62,8 @@ class CallFields(TypedDict, total=False):
     diff: str | None
     error: str | None
     approval: CallApproval | None
+    source: Source | None
+    unrecorded: bool
 
 
 class ToolCallRegistry:
@@ -86,6 +90,8 @@ class ToolCallRegistry:
         category: Category = Category.READ_ONLY,
         locations: tuple[Location, ...] = (),
         recovered: bool = False,
+        parent_id: str | None = None,
+        may_ask: bool = True,
     ) -> CanonicalToolCall:
         """Register a new call. Use the id of the returned call, which may differ from `call_id`."""
         if not name:
@@ -103,6 +109,8 @@ class ToolCallRegistry:
                 locations=locations,
                 raw_args=raw,
                 recovered=recovered,
+                parent_id=parent_id,
+                may_ask=may_ask,
             )
         )
 

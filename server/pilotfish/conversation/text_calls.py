@@ -11,11 +11,12 @@ A call that is only shown does not count: one with prose after it, inside other 
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -24,6 +25,7 @@ Tools = Mapping[str, Callable[[dict[str, Any]], bool]]
 
 MAX_TEXT = 200_000  # characters from the end of the text that are searched
 MAX_DEPTH = 2  # nesting of tags
+MAX_MISSING = 2  # closing brackets that a call at the end of the text may lack
 MAX_TRIES = 200  # possible beginnings of a call; the limit keeps the cost linear for every text
 
 
@@ -35,9 +37,14 @@ class TextCall:
     args: Mapping[str, Any]
     span: tuple[int, int]
 
+    def within(self, start: int, end: int) -> TextCall:
+        """The call with the part of its span in `text[start:end]`, counted from `start`."""
+        first, last = (min(max(place, start), end) - start for place in self.span)
+        return replace(self, span=(first, last))
+
 
 def find_calls(text: str, tools: Tools) -> tuple[TextCall, ...]:
-    """Return the calls in a text, in order."""
+    """Return the calls in a text, in order. A call at its end may lack its last brackets."""
     if not any(name in text for name in tools):
         return ()
     offset = max(0, len(text) - MAX_TEXT)
@@ -45,6 +52,16 @@ def find_calls(text: str, tools: Tools) -> tuple[TextCall, ...]:
     fences = _fences(body)
     found = sorted((*_tagged(body, fences, tools), *_trailing(body, fences, tools)), key=lambda call: call.span)
     return tuple(replace(call, span=(call.span[0] + offset, call.span[1] + offset)) for call in found)
+
+
+def without_calls(text: str, calls: Sequence[TextCall]) -> str:
+    """The text without the source of its calls. A model that reads its calls as text writes the next ones as text."""
+    kept: list[str] = []
+    position = 0
+    for call in calls:
+        kept.append(text[position : call.span[0]])
+        position = max(position, call.span[1])
+    return "".join((*kept, text[position:]))
 
 
 # ---- Tags ----------------------------------------------------------------------------------------------------------
@@ -165,7 +182,7 @@ def _readings(given: Mapping[str, str]) -> list[object]:
 # ---- The end of the text -------------------------------------------------------------------------------------------
 
 _FENCE = re.compile(r"^[ ]{0,3}(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)\n", re.MULTILINE)
-_CALL_FENCES = frozenset(
+CALL_FENCES = frozenset(
     {"", "json", "tool_call", "tool_calls", "tool_code", "tool", "tool_use", "function_call", "xml"}
 )
 _EXAMPLE = re.compile(
@@ -207,7 +224,7 @@ def _trailing(text: str, fences: list[_Fence], tools: Tools) -> Iterator[TextCal
         end, calls = line_end, list[_Call]()
         if fence := starts.get(position):
             end = fence.end
-            if fence.info in _CALL_FENCES:
+            if fence.info in CALL_FENCES:
                 calls = _calls_in_text(fence.body, tools)
         elif tries < MAX_TRIES:
             first = _skip_space(text, position)
@@ -240,10 +257,10 @@ def _is_example(before: str) -> bool:
 # ---- Formats of one call -------------------------------------------------------------------------------------------
 
 _Call = tuple[str, dict[str, Any]]
-_NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action", "recipient_name")
-_ARGS_KEYS = ("arguments", "args", "parameters", "params", "input", "tool_input", "action_input", "tool_args", "kwargs")
-_WRAPPERS = ("function", "function_call", "tool_call", "tool_use")
-_LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
+NAME_KEYS = ("name", "tool_name", "tool", "function_name", "function", "action", "recipient_name")
+ARGS_KEYS = ("arguments", "args", "parameters", "params", "input", "tool_input", "action_input", "tool_args", "kwargs")
+WRAPPERS = ("function", "function_call", "tool_call", "tool_use")
+LISTS = ("tool_calls", "function_calls", "tool_uses", "calls")
 
 
 def _calls_in(value: object, tools: Tools) -> list[_Call]:
@@ -254,15 +271,15 @@ def _calls_in(value: object, tools: Tools) -> list[_Call]:
     if not isinstance(value, dict):
         return []
     fields = cast("dict[str, Any]", value)
-    for key in _LISTS:
+    for key in LISTS:
         if isinstance(fields.get(key), list) and len(fields) == 1:
             return _calls_in(fields[key], tools)
-    for key in _WRAPPERS:
+    for key in WRAPPERS:
         if isinstance(fields.get(key), dict):
             return _calls_in(fields[key], tools)
-    name = next((fields[key] for key in _NAME_KEYS if isinstance(fields.get(key), str)), None)
+    name = next((fields[key] for key in NAME_KEYS if isinstance(fields.get(key), str)), None)
     if name is not None:
-        given = [fields[key] for key in _ARGS_KEYS if key in fields]
+        given = [fields[key] for key in ARGS_KEYS if key in fields]
         call = _fit(name, [_loads(item) if isinstance(item, str) else item for item in given] or [{}], tools)
         return [call] if call else []
     if len(fields) == 1:
@@ -351,11 +368,42 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def _json_at(text: str, position: int) -> tuple[object, int]:
-    """Return the JSON value at a position and its end, or None and the position itself if there is none."""
+    """Return the JSON value at a position and its end, or None and the position itself if there is none.
+
+    At the end of the text, a value may lack up to MAX_MISSING closing brackets: models stop one brace too early.
+    """
     try:
         return _DECODER.raw_decode(text, position)
     except (ValueError, RecursionError):
-        return None, position
+        pass
+    if missing := _missing_brackets(text, position):
+        with contextlib.suppress(ValueError, RecursionError):
+            return _DECODER.raw_decode(text + missing, position)[0], len(text)
+    return None, position
+
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\]]', re.DOTALL)
+
+
+def _missing_brackets(text: str, position: int) -> str:
+    """The closing brackets that a value lacks at the end of the text. Empty if it lacks none, more, or a quote."""
+    if text[position : position + 1] not in ("{", "["):
+        return ""
+    open_: list[str] = []
+    for found in _BRACKETS.finditer(text, position):
+        match found[0]:
+            case "{":
+                open_.append("}")
+            case "[":
+                open_.append("]")
+            case "}" | "]" as closing:
+                if not open_ or open_.pop() != closing or not open_:
+                    return ""  # complete, or not JSON
+            case '"':
+                return ""  # a text without an end
+            case _:
+                pass
+    return "".join(reversed(open_)) if len(open_) <= MAX_MISSING else ""
 
 
 def _loads(text: str) -> object:

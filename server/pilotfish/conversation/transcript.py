@@ -9,6 +9,7 @@ from typing import assert_never
 from pilotfish.conversation.history.sanitizer import NEVER_STARTED, STARTED
 from pilotfish.conversation.items import (
     CallItem,
+    ClaimItem,
     CompactionItem,
     FileChangeItem,
     Item,
@@ -31,10 +32,12 @@ from pilotfish.conversation.messages import (
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
+    is_news,
 )
 from pilotfish.conversation.records import (
     ApprovalRecord,
     ChunkRecord,
+    ClaimRecord,
     CompactionRecord,
     Entry,
     FileChangeRecord,
@@ -42,6 +45,7 @@ from pilotfish.conversation.records import (
     NoticeRecord,
     PlanRecord,
     Record,
+    ReviewRecord,
     SessionRecord,
     StateRecord,
     SteerRecord,
@@ -136,6 +140,18 @@ class _Transcript:
                         cause=record.cause,
                     )
                 )
+            case ClaimRecord():
+                self._put(
+                    ClaimItem(
+                        id=f"claim.{n}",
+                        turn_id=turn_id,
+                        n=n,
+                        seq=seq,
+                        text=record.text,
+                        verdict=record.verdict,
+                        evidence=record.evidence,
+                    )
+                )
             case CompactionRecord():
                 self._put(
                     CompactionItem(
@@ -164,7 +180,7 @@ class _Transcript:
                 )
             case UndoRecord():
                 (self._undone.add if record.direction == "undo" else self._undone.discard)(turn_id)
-            case StateRecord() | UsageRecord() | SessionRecord() | ApprovalRecord():
+            case StateRecord() | UsageRecord() | SessionRecord() | ApprovalRecord() | ReviewRecord():
                 pass
             case _:
                 assert_never(record)
@@ -202,6 +218,8 @@ class _Transcript:
                 if record.turn_id in self._prompted:
                     # the item of the first prompt comes from the start record of the turn
                     self._prompted.discard(record.turn_id)
+                    continue
+                if is_news(part.text):
                     continue
                 if left := self._steered.get(record.turn_id, 0):
                     self._steered[record.turn_id] = left - 1

@@ -1,9 +1,11 @@
-"""Slash commands for every client: the built-in ones, and custom ones from Markdown files.
+"""Slash commands for every client: the built-in ones, custom ones from Markdown files, and prompts of MCP servers.
 
 A file `review.md` is the command `/review`, `git/commit.md` is `/git:commit`. Its front matter may set `description`
 and `argument-hint`. In its text `$ARGUMENTS` stands for everything after the command's name, `$1` to `$9` for single
-words. The files are in `commands/` beside the user's `config.toml` and, in a trusted folder, in `.pilotfish/commands`.
-A custom command cannot replace a built-in one, and a folder's command cannot replace one of the user.
+words; `@file` attaches a file, as in every prompt. The files are in `commands/` beside the user's `config.toml` and,
+in a trusted folder, in `.pilotfish/commands` and `.claude/commands`.
+A custom command cannot replace a built-in one, and a folder's command cannot replace one of the user. `/review` is a
+custom command that Pilotfish brings itself: a file of that name replaces it.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ from typing import Literal
 
 from pilotfish.config.settings import config_path
 from pilotfish.engine.engine import Engine
+from pilotfish.engine.mcp.offers import PromptCommand, prompts
 from pilotfish.engine.session.undo import Reverted
-from pilotfish.errors import BadRequest, NotTrusted, TurnError
+from pilotfish.errors import BadRequest, NotTrusted, Refused, TurnError
+from pilotfish.policy.secrets import mask
+from pilotfish.text.display_safe import one_line
+from pilotfish.text.front_matter import split_front_matter
+from pilotfish.workspace.files.paths import resolve
 
 MAX_BYTES = 64 * 1024
 MAX_FILES = 200
+WORKSPACE_FOLDERS = (".pilotfish/commands", ".claude/commands")
 _CALL = re.compile(r"^/([A-Za-z][\w.-]*(?::[\w.-]+)*)(?:\s+(.*))?$", re.DOTALL)
 _NAME = re.compile(r"^[A-Za-z][\w.-]*(:[\w.-]+)*$")
 
@@ -36,13 +44,13 @@ class TypedCommand:
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A command from a Markdown file."""
+    """A command from a Markdown file, or one that Pilotfish brings."""
 
     name: str
     description: str
     argument_hint: str | None
     body: str
-    source: Literal["user", "workspace"]
+    source: Literal["built-in", "user", "workspace"]
 
     def expand(self, arguments: str) -> str:
         """The prompt that the command stands for. Arguments without a placeholder are added at the end."""
@@ -73,6 +81,13 @@ class CommandPrompt:
     """The prompt to run in place of the command."""
 
     text: str
+    source: str | None = None
+    """the MCP server that wrote it, as `server/prompt`"""
+
+    @property
+    def block(self) -> dict[str, str]:
+        """The content block of a prompt."""
+        return {"type": "text", "text": self.text} | ({"source": self.source} if self.source else {})
 
 
 CommandResult = CommandReply | CommandPrompt | None
@@ -96,7 +111,9 @@ class BuiltInCommand:
         return "built-in"
 
 
-Command = BuiltInCommand | CustomCommand
+OwnCommand = CustomCommand | PromptCommand
+"""a command that stands for a prompt: of a Markdown file, or of an MCP server"""
+Command = BuiltInCommand | OwnCommand
 
 
 def typed(text: str) -> TypedCommand | None:
@@ -105,33 +122,50 @@ def typed(text: str) -> TypedCommand | None:
     return TypedCommand(match.group(1), (match.group(2) or "").strip()) if match else None
 
 
-async def custom_commands(engine: Engine, session_id: str = "") -> Mapping[str, CustomCommand]:
-    """The user's commands, and those of the trusted folders of the workspace and of an open session, by name."""
+async def expand(command: OwnCommand, arguments: str) -> CommandPrompt:
+    """The prompt that a command stands for."""
+    match command:
+        case CustomCommand():
+            return CommandPrompt(command.expand(arguments))
+        case PromptCommand():
+            source = f"{command.connection.definition.name}/{command.prompt}"
+            return CommandPrompt(await command.expand(arguments), source)
+
+
+async def custom_commands(engine: Engine, session_id: str = "") -> Mapping[str, OwnCommand]:
+    """The user's commands, those of the trusted folders of the workspace and of an open session, and the prompts of MCP
+    servers, by name."""
     session = engine.session_of(session_id)
     trusted = [
         root for root in engine.roots_for(session.workspace_folder if session else None) if engine.trusted(str(root))
     ]
-    return await asyncio.to_thread(read_commands, trusted)
+    offered = await prompts(engine.servers_of(session_id))
+    return {**offered, **await asyncio.to_thread(read_commands, trusted)}
 
 
 def read_commands(folders: Iterable[Path]) -> Mapping[str, CustomCommand]:
     """The user's commands, and those of `folders`, by name."""
     found: dict[str, CustomCommand] = {}
-    commands = _read_folder(config_path().parent / "commands", "user")
+    own = config_path().parent / "commands"
+    commands = _read_folder(own, own, "user")
     for folder in folders:
-        commands += _read_folder(folder / ".pilotfish" / "commands", "workspace")
+        for name in WORKSPACE_FOLDERS:
+            commands += _read_folder(folder / name, folder, "workspace")
     for command in commands:
         if command.name not in BUILT_IN:
             found.setdefault(command.name, command)
+    found.setdefault(REVIEW.name, REVIEW)
     return found
 
 
-def listed(custom: Mapping[str, CustomCommand]) -> tuple[Command, ...]:
-    """Every command: built-in ones first, then the user's, then those of folders."""
-    return (*BUILT_IN.values(), *sorted(custom.values(), key=lambda command: (command.source, command.name)))
+def listed(custom: Mapping[str, OwnCommand]) -> tuple[Command, ...]:
+    """Every command: built-in ones first, then the user's, those of folders, and those of MCP servers."""
+    order = ("built-in", "user", "workspace", "mcp")
+    own = sorted(custom.values(), key=lambda command: (order.index(command.source), command.name))
+    return (*BUILT_IN.values(), *own)
 
 
-def help_text(custom: Mapping[str, CustomCommand]) -> str:
+def help_text(custom: Mapping[str, OwnCommand]) -> str:
     """The answer to `/help`."""
     rows = [
         f"- `/{command.name}{' ' + command.argument_hint if command.argument_hint else ''}`: {command.description}"
@@ -139,7 +173,8 @@ def help_text(custom: Mapping[str, CustomCommand]) -> str:
     ]
     return "\n".join(
         [
-            "Ask for a change or an explanation. `@` mentions a file, a folder or a symbol.",
+            "Ask for a change or an explanation.",
+            "`@` mentions a file, a folder, a symbol, `@problems`, `@changes` or `@branch`.",
             "",
             *rows,
             "",
@@ -152,21 +187,29 @@ def reverted_text(result: Reverted, verb: str) -> str:
     """The result of an undo or redo in words."""
     count = len(result.changes)
     text = f"{count} file{'' if count == 1 else 's'} {verb}." if count else "No files to put back."
-    return text + "".join(f"\n- `{path.name}` was left alone: {reason}" for path, reason in result.refused)
+    text += "".join(f"\n- `{path.name}` was left alone: {reason}" for path, reason in result.refused)
+    if result.commands:
+        text += "\nWhat these commands of the turn did cannot be undone, because it was not recorded:"
+    return text + "".join(f"\n- `{one_line(command)}`" for command in result.commands)
 
 
 async def require_trust(engine: Engine, session_id: str) -> None:
     """Raises NotTrusted if the session's folder is not trusted."""
-    if not engine.trusted((await engine.session(session_id)).workspace_folder):
+    require_trusted_folder(engine, (await engine.session(session_id)).workspace_folder)
+
+
+def require_trusted_folder(engine: Engine, folder: str | None) -> None:
+    if not engine.trusted(folder):
         raise NotTrusted("The folder is not trusted: nothing may be changed there. Trust it first.")
 
 
 async def check_model(engine: Engine, model: str) -> None:
     """Raises BadRequest for a string that cannot name a model. Whether the model is available shows in its turn."""
-    from pilotfish.engine.model import resolve  # imports the providers
-
     try:
-        await asyncio.to_thread(resolve.recognise, model, engine.settings)
+        await engine.warm()
+        from pilotfish.engine.model import resolve
+
+        await asyncio.to_thread(resolve.recognise, model, engine.settings, engine.editor_models)
     except TurnError as error:
         raise BadRequest(f"model: {error} {error.remedy}", field="model") from None
 
@@ -226,6 +269,15 @@ async def _export(engine: Engine, session_id: str, arguments: str) -> CommandRes
     return CommandReply(f"```json\n{text}\n```" if arguments == "json" else text)
 
 
+async def _memory(engine: Engine, session_id: str, _arguments: str) -> CommandResult:
+    parts: list[str] = []
+    for file in await engine.memory(session_id):
+        whose = "Yours, for every project" if file.scope == "user" else "Of this workspace"
+        parts.append(f"{whose}: `{file.path}`\n\n{file.text or '(empty)'}")
+    parts.append("Edit these files as you like, or ask the agent to remember something.")
+    return CommandReply("\n\n".join(parts))
+
+
 async def _plan(engine: Engine, session_id: str, arguments: str) -> CommandResult:
     await engine.configure(session_id, None, "plan")
     if arguments:
@@ -243,51 +295,65 @@ BUILT_IN: Mapping[str, BuiltInCommand] = {
         BuiltInCommand("undo", None, "Put back the files the last turn changed", _undo),
         BuiltInCommand("compact", None, "Replace the older part of the conversation by a summary", _compact),
         BuiltInCommand("export", "[markdown|json]", "The transcript as text", _export),
+        BuiltInCommand("memory", None, "Show what the agent remembers, and where", _memory),
         BuiltInCommand("plan", "[what to plan]", "Plan without changing anything", _plan, starts_turn=True),
     )
 }
 """name → command"""
 
 
+REVIEW = CustomCommand(
+    name="review",
+    description="Review the uncommitted changes, a file or a branch; the findings are shown in the editor",
+    argument_hint="[file|branch]",
+    body="""Review this: $ARGUMENTS
+
+If nothing is named, review the uncommitted changes (git status, git diff HEAD, new files). If it is a path, review \
+that file or folder. Otherwise it is a branch or a commit: review its changes since the merge base.
+Look for what is wrong: bugs, missing cases, security, races, promises of names and comments that do not hold, missing \
+tests. Read the code around a change before you judge it, and leave out matters of taste.
+Report each finding with report_finding, one call each: the file, the line as it is now, the severity, what is wrong \
+and what happens because of it. Name other places that belong to it in `related`. Change no file.
+End with a short summary: how many findings there are, the most serious first, or that there are none.""",
+    source="built-in",
+)
+
+
 # -- custom commands ----------------------------------------------------------------------------------------------
 
 
-def _read_folder(place: Path, source: Literal["user", "workspace"]) -> list[CustomCommand]:
+def _read_folder(place: Path, within: Path, source: Literal["user", "workspace"]) -> list[CustomCommand]:
+    """The commands of a folder. Secret files, and files that a link leads out of `within`, are left out: they could put
+    any file of the user into a prompt. Secrets inside a text are masked."""
     try:
         files = sorted(place.rglob("*.md"))[:MAX_FILES]
     except OSError:
         return []
-    root = place.resolve()
+    roots, home = (within.resolve(),), Path.home()
     found: list[CustomCommand] = []
     for file in files:
         name = ":".join(file.relative_to(place).with_suffix("").parts)
-        # A link that leaves the folder could put any file of the user into a prompt.
-        if not _NAME.match(name) or not file.resolve().is_relative_to(root):
+        if not _NAME.match(name):
             continue
         try:
-            if file.stat().st_size > MAX_BYTES:
+            target = resolve(str(file), roots, home)
+            # A pipe would block.
+            if not target.inside or target.secret or not file.is_file() or file.stat().st_size > MAX_BYTES:
                 continue
-            text = file.read_text("utf-8")
-        except (OSError, UnicodeDecodeError):
+            text, _ = mask(target.path.read_text("utf-8"))
+        except (OSError, Refused, UnicodeDecodeError):
             continue
         found.append(_parse(name, text, source))
     return found
 
 
 def _parse(name: str, text: str, source: Literal["user", "workspace"]) -> CustomCommand:
-    fields: dict[str, str] = {}
-    body = text
-    if match := re.match(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)(.*)\Z", text, re.DOTALL):
-        body = match.group(2)
-        for line in match.group(1).splitlines():
-            key, colon, value = line.partition(":")
-            if colon:
-                fields[key.strip().lower()] = value.strip().strip("\"'")
+    fields, body = split_front_matter(text)
     first = next((line.strip("# ").strip() for line in body.splitlines() if line.strip()), name)
     return CustomCommand(
         name=name,
         description=fields.get("description") or first[:100],
         argument_hint=fields.get("argument-hint") or None,
-        body=body.strip(),
+        body=body,
         source=source,
     )

@@ -9,27 +9,39 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
-from pilotfish import __version__
-from pilotfish.config.settings import Settings
+from pilotfish.config.settings import Mode, Settings
+from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
 from pilotfish.conversation.records import Receipt
 from pilotfish.engine import transcript_pages
 from pilotfish.engine.context import EngineContext
+from pilotfish.engine.extensions.memory import MemoryFile
 from pilotfish.engine.frontend import Answer, Frontend, Outcome, Question, Session
+from pilotfish.engine.mcp.config import ServerDefinition
+from pilotfish.engine.session.blame import WrittenLines, blame
 from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
+from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
-from pilotfish.engine.session.undo import Reverted, revert
-from pilotfish.errors import BadRequest, UnknownCall, UnknownSession
-from pilotfish.policy.judge import Rule
+from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
+from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
+from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
-from pilotfish.telemetry.memory import resident_bytes
+from pilotfish.telemetry.export import flush_export
+
+if TYPE_CHECKING:
+    from pilotfish.engine.mcp.connection import Connection
+    from pilotfish.engine.mcp.servers import Server
+
+BLAMED_SESSIONS = 20
+"""how many sessions of a folder are searched for the turn that wrote a line"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +60,23 @@ class ListedSessions:
     snippets: Mapping[str, Snippet]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoredSession:
+    session: Session
+    point: RestorePoint
+    reverted: Reverted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStatus:
+    location: str
+    """of the store: a directory, or a URL without a password"""
+    unsaved: str | None
+    """what is not saved, and why"""
+    mcp_servers: tuple[Server, ...]
+    running_turns: int
+
+
 class Engine(EngineContext):
     """The sessions of one process, and what they share (`EngineContext`)."""
 
@@ -55,22 +84,32 @@ class Engine(EngineContext):
         self,
         settings: Settings,
         ledger: Ledger,
-        face: Frontend,
+        frontend: Frontend,
         *,
         roots: Sequence[Path] = (),
         trusted: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(settings, ledger, face, roots=roots, trusted=trusted, clock=clock)
-        self.started = clock()
+        super().__init__(settings, ledger, frontend, roots=roots, trusted=trusted, clock=clock)
         self._sessions: dict[str, LiveSession] = {}
+        self.mcp.changed.append(self._report_servers)
+
+    async def leave_turns_open(self) -> None:
+        """Before `aclose`: the turns that run are left for the next process to resume or close, as after a crash."""
+        await asyncio.gather(*(session.leave_open() for session in self._sessions.values()), return_exceptions=True)
 
     async def aclose(self) -> None:
         """Stop all turns, kill processes, cancel questions, close the ledger."""
         self.asked.cancel_all()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # In parallel: an MCP server that is slow to close must not delay the ledger.
-        await asyncio.gather(self.mcp.aclose(), self.close_models(), self.ledger.aclose())
+        await asyncio.gather(
+            self.mcp.aclose(),
+            self.close_language_servers(),
+            self.close_models(),
+            self.ledger.aclose(),
+            asyncio.to_thread(flush_export),
+        )
 
     # -- sessions ---------------------------------------------------------------------------------------------------
 
@@ -85,7 +124,7 @@ class Engine(EngineContext):
             title=title or "",
             workspace=_real(folder),
             model=model or self.settings.model,
-            mode=_mode(mode or self.settings.mode),
+            mode=self._permitted(_mode(mode or self.settings.mode)),
             created_at=now,
             updated_at=now,
         )
@@ -135,8 +174,14 @@ class Engine(EngineContext):
 
     async def configure(self, session_id: str, model: str | None = None, mode: str | None = None) -> Session:
         session = await self._open(session_id)
-        session.row = await self.catalog.configure(session_id, model, _mode(mode) if mode else None)
+        session.row = await self.catalog.configure(session_id, model, self._permitted(_mode(mode)) if mode else None)
         return await self._emit_row(session)
+
+    def _permitted(self, mode: Mode) -> Mode:
+        """Raises BadRequest if the policy of the organisation does not permit a mode."""
+        if self.permitted_mode(mode) != mode:
+            raise BadRequest(f"mode: the policy of your organisation does not permit {mode}", field="mode")
+        return mode
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
@@ -147,10 +192,50 @@ class Engine(EngineContext):
         finally:
             self._drop(session)
             lease.release()
-        self.transcript_path(session_id).unlink(missing_ok=True)
+        shown = self.transcript_path(session_id)
+        for path in (shown, *shown.parent.glob(f"{shown.stem}-*.md")):
+            path.unlink(missing_ok=True)
+
+    async def close(self, session_id: str) -> None:
+        """Stop everything in a session and free it. It stays stored, and opens again when it is used."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            await self.catalog.get(session_id)
+            return
+        self._drop(session)
+        await session.aclose()
+
+    async def use_session_servers(self, session_id: str, servers: tuple[ServerDefinition, ...]) -> None:
+        """Give a session MCP servers of its own. They start when its folder is trusted."""
+        session = await self._open(session_id)
+        session.mcp_servers = servers
+        session.mcp.changed[:] = self.mcp.changed
+        self.start_servers(session_id)
+
+    def start_servers(self, session_id: str) -> None:
+        """Connect to the MCP servers of a session in the background, if its folder is trusted."""
+        session = self._sessions.get(session_id)
+        if session is not None and self.trusted(session.row.workspace):
+            self.use_mcp()
+            session.mcp.use(session.mcp_servers)
+
+    def servers_of(self, session_id: str) -> Mapping[str, Connection]:
+        """The MCP servers that are connected for a session: the user's, and those of the session itself."""
+        session = self._sessions.get(session_id)
+        return self.mcp.connections if session is None else session.servers
+
+    def mcp_roots(self) -> Sequence[Path]:
+        sessions = [Path(session.row.workspace) for session in self._sessions.values() if session.row.workspace]
+        trusted = [folder for folder in sessions if self.trusted(str(folder))]
+        return tuple(dict.fromkeys((*self.roots, *trusted)))
+
+    def _report_servers(self) -> None:
+        for session in self._sessions.values():
+            session.report_servers()
 
     def transcript_path(self, session_id: str) -> Path:
-        """The file to which a frontend may write the transcript for an editor. It is deleted with the session."""
+        """The file to which a frontend may write the transcript for an editor. It is deleted with the session, and
+        so are those with a number behind its name."""
         return self.ledger.directory / "transcripts" / f"{session_id}.md"
 
     async def fork(self, session_id: str, item_id: str | None = None) -> Session:
@@ -168,17 +253,18 @@ class Engine(EngineContext):
         return await self.catalog.export_json(session_id)
 
     async def import_session(self, text: str, folder: str | None = None) -> Session:
-        """Import a session from a JSON export, or from the older `sessions/{id}.json`."""
+        """Import a session from a JSON export, or from the older `sessions/{id}.json`, into a folder (without one: the
+        current folder). It starts in mode `ask`, and a turn that was open in the file is closed."""
         new_id = self.new_id("ses")
+        folder = _real(folder or (str(self.roots[0]) if self.roots else None))
         try:
-            row = await self.catalog.import_json(text, new_id)
+            row = await self.catalog.import_json(text, new_id, workspace=folder)
         except BadRequest as error:
             try:
-                row = await self.catalog.import_legacy(
-                    text, new_id, workspace=folder, model=self.settings.model, mode=self.settings.mode
-                )
+                row = await self.catalog.import_legacy(text, new_id, workspace=folder, model=self.settings.model)
             except BadRequest:
                 raise error from None
+        await self._add(row).open(forked=True)
         return self._session(row)
 
     # -- turns ------------------------------------------------------------------------------------------------------
@@ -190,11 +276,13 @@ class Engine(EngineContext):
         prompt_id: str | None = None,
         when_busy: WhenBusy = "reject",
         in_line: Callable[[], None] = lambda: None,
+        context: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `in_line`
-        is called when the prompt is in the queue of the session, where later requests find it."""
+        is called when the prompt is in the queue of the session, where later requests find it. `context` is what the
+        user looks at (`ContextBlock` of the wire)."""
         session = await self._open_in_order(session_id)
-        return await session.prompt(blocks, prompt_id, when_busy, in_line)
+        return await session.prompt(blocks, prompt_id, when_busy, in_line, context)
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
@@ -241,12 +329,51 @@ class Engine(EngineContext):
     ) -> Reverted:
         session = await self._open(session_id)
         async with session.between_turns():
-            reverting = asyncio.ensure_future(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
-            try:
-                return await asyncio.shield(reverting)
-            except asyncio.CancelledError:
-                await asyncio.wait((reverting,))  # finish: files are reverted all or none, and recorded
-                raise
+            return await uninterrupted(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
+
+    async def restore(self, session_id: str, turn_id: str) -> RestoredSession:
+        """Undo the file changes of a turn and of all later ones, and copy the conversation as it was before. The old
+        session keeps everything, so that its turns can be redone."""
+        session = await self._open(session_id)
+        async with session.between_turns():
+            point = await restore_point(self.ledger, session_id, turn_id)
+            reverted = await uninterrupted(revert_all(self.ledger, session, point.turns))
+        row = await self.catalog.fork(session_id, self.new_id("ses"), point.before)
+        await self._add(row).open(forked=True)
+        return RestoredSession(session=self._session(row), point=point, reverted=reverted)
+
+    async def pending_changes(
+        self, session_id: str | None = None, path: Path | None = None
+    ) -> tuple[tuple[str, PendingFile], ...]:
+        """The changes of a session, or of all open ones, that the user has neither kept nor undone, by session."""
+        sessions = tuple(self._sessions.values()) if session_id is None else (await self._open(session_id),)
+        return tuple([(one.row.id, file) for one in sessions for file in await one.review.pending(path)])
+
+    async def decide_changes(
+        self,
+        session_id: str,
+        decision: Literal["keep", "undo"],
+        path: Path | None = None,
+        hunk_ids: Sequence[str] | None = None,
+    ) -> Reverted:
+        """Keep or undo pending changes: hunks of a file, a file, or all of the session. A turn may run meanwhile."""
+        session = await self._open(session_id)
+        await session.edits_recorded()
+        async with session.leased():
+            return await uninterrupted(session.review.decide(decision, path, hunk_ids))
+
+    async def blame(self, path: Path) -> tuple[WrittenLines, ...]:
+        """The lines of a file that turns wrote, of the newest sessions of its folder."""
+        folder = next((str(root) for root in self.roots if path.is_relative_to(root)), None)
+        listed = await self.catalog.list(folder, None, None, BLAMED_SESSIONS)
+        for row in listed.sessions:
+            if (session := self._sessions.get(row.id)) is not None:
+                await session.wait_written()
+        try:
+            current = await self.make_workspace(folder).look(path)
+        except ToolError as error:  # it is missing, or is no text
+            raise BadRequest(f"uri: {error}", field="uri") from None
+        return await blame(self.ledger, [row.id for row in listed.sessions], path, current.text)
 
     async def compact(self, session_id: str) -> bool | None:
         """Summarise the older messages. Returns False if there is nothing to summarise, None if it was stopped."""
@@ -267,13 +394,30 @@ class Engine(EngineContext):
         session = self._sessions.get(session_id) if session_id else None
         folder = session.row.workspace if session else (str(self.roots[0]) if self.roots else None)
         asked = self._sessions.values() if session_id is None else filter(None, (session,))
-        own = tuple(rule for live in asked for rule in live.rules)
-        return (*own, *self.standing_rules(folder))
+        own = tuple(rule for session in asked for rule in session.rules)
+        return (*self.managed.rules, *own, *self.standing_rules(folder))
 
     async def add_session_rule(self, session_id: str, rule: Rule) -> None:
         """Add a rule for one session. It is not saved."""
         session = await self._open(session_id)
         if rule not in session.rules:
+            session.rules.append(rule)
+
+    async def allow_edits(self, session_id: str, path: Path) -> None:
+        """Let a session edit one file without a question, if an answer could allow that too: not a sensitive file, and
+        none outside the workspace."""
+        session = await self._open(session_id)
+        place = session.workspace.resolve(str(path))
+        fact = PathFact(
+            path=str(place.path),
+            access="write",
+            inside=place.inside,
+            sensitive=place.sensitive,
+            secret=place.secret,
+            root=None if place.root is None else str(place.root),
+        )
+        rule = narrowest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
+        if rule is not None and rule not in session.rules:
             session.rules.append(rule)
 
     def remove_rule(self, rule: Rule, folder: str | None) -> bool:
@@ -283,25 +427,17 @@ class Engine(EngineContext):
                 return True
         return self.book.remove(rule, Path(folder) if folder else None)
 
-    def status(self) -> Mapping[str, Any]:
-        return {
-            "version": __version__,
-            "model": self.settings.model,
-            "store": {"directory": str(self.ledger.directory), "unsaved": self.ledger.unsaved},
-            "mcp": [
-                {
-                    "name": server.name,
-                    "available": server.available,
-                    "reason": server.reason,
-                    "tools": server.tools,
-                }
-                for server in self.mcp.found.values()
-            ],
-            "runningTurns": self._running(),
-            "sessions": len(self._sessions),
-            "uptime": self.clock() - self.started,
-            "memory": resident_bytes(),
-        }
+    def status(self) -> EngineStatus:
+        return EngineStatus(
+            location=self.ledger.description,
+            unsaved=self.ledger.unsaved,
+            mcp_servers=tuple(
+                server
+                for servers in (self.mcp, *(session.mcp for session in self._sessions.values()))
+                for server in servers.found.values()
+            ),
+            running_turns=self._running(),
+        )
 
     # -- helpers ----------------------------------------------------------------------------------------------------
 
@@ -336,29 +472,45 @@ class Engine(EngineContext):
         return sum(session.turn is not None for session in self._sessions.values())
 
     def _session(self, row: SessionRow) -> Session:
-        live = self._sessions.get(row.id)
+        session = self._sessions.get(row.id)
         return Session(
             id=row.id,
             title=row.title,
             workspace_folder=row.workspace,
             model=row.model,
-            mode=row.mode,
+            mode=self.permitted_mode(row.mode),
             created_at=row.created_at,
             updated_at=row.updated_at,
-            turns=live.conversation.turns if live else row.turns,
-            busy=(live.line.busy or live.conversation.elsewhere is not None) if live else False,
-            usage=live.conversation.usage if live else row.usage,
-            elsewhere=live is not None and live.conversation.elsewhere is not None,
+            turns=session.conversation.turns if session else row.turns,
+            busy=(session.line.busy or session.conversation.elsewhere is not None) if session else False,
+            usage=session.conversation.usage if session else row.usage,
+            elsewhere=session is not None and session.conversation.elsewhere is not None,
+            imported=row.imported > 0,
         )
 
     async def _emit_row(self, session: LiveSession) -> Session:
         await session.emit_row()
         return self._session(session.row)
 
+    async def memory(self, session_id: str) -> Sequence[MemoryFile]:
+        """The files of notes that the model of a session is given."""
+        session = await self._open(session_id)
+        return tuple(session.briefing.memory.files(trusted=self.trusted(session.row.workspace)))
+
     def session_of(self, session_id: str) -> Session | None:
         """The current state of a session that is open in this process."""
-        live = self._sessions.get(session_id)
-        return self._session(live.row) if live else None
+        session = self._sessions.get(session_id)
+        return self._session(session.row) if session else None
+
+
+async def uninterrupted(reverting: Coroutine[Any, Any, Reverted]) -> Reverted:
+    """Finish even if the caller is cancelled: files are reverted all or none, and recorded."""
+    task = asyncio.ensure_future(reverting)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 def _real(folder: str | None) -> str | None:
@@ -366,7 +518,9 @@ def _real(folder: str | None) -> str | None:
     return os.path.realpath(folder) if folder is not None else None
 
 
-def _mode(mode: str) -> str:
-    if mode not in ("ask", "plan", "edit", "auto"):
-        raise BadRequest(f"mode: {mode!r} is not one of ask, plan, edit, auto", field="mode")
-    return mode
+def _mode(mode: str) -> Mode:
+    match mode:
+        case "ask" | "plan" | "edit" | "auto":
+            return mode
+        case _:
+            raise BadRequest(f"mode: {mode!r} is not one of ask, plan, edit, auto", field="mode")

@@ -12,7 +12,13 @@ from pilotfish.policy.rules import Rule
 from pilotfish.tools.tool import Preview
 from pilotfish.workspace.editor import Editor
 
-OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "reject_always"]
+ANSWERED_BY_PROMPT = (
+    "[The question was shown to the user as text. The user answers with the next prompt: end your turn now, without an "
+    "answer of your own.]"
+)
+"""what `Frontend.ask_user` returns in a client that can show a question and cannot ask it"""
+
+OptionId = Literal["allow_once", "allow_real", "allow_session", "allow_always", "reject", "reject_always"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,8 @@ class Session:
     usage: Usage
     elsewhere: bool = False
     """its turn runs in another process"""
+    imported: bool = False
+    """it came from a file, which anybody may have written"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,5 +128,6 @@ class Frontend(Protocol):
         ...
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        """Ask for the tool `ask_user`. None if the user dismissed the question or no client is connected."""
+        """Ask for the tool `ask_user`. None if the user dismissed the question or no client is connected;
+        ANSWERED_BY_PROMPT if the question was only shown."""
         ...

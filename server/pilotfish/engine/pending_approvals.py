@@ -21,8 +21,8 @@ class _Waiting:
 class PendingApprovals:
     """The open questions of all sessions."""
 
-    def __init__(self, face: Frontend) -> None:
-        self._face = face
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
         self._open: dict[str, _Waiting] = {}
 
     async def ask(self, question: Question) -> Answer | None:
@@ -30,7 +30,7 @@ class PendingApprovals:
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._open[question.approval_id] = waiting
         try:
-            self._face.ask(question)
+            self._frontend.ask(question)
             return await waiting.answer
         except asyncio.CancelledError:
             self._resolve(waiting, None, "cancelled")
@@ -60,13 +60,15 @@ class PendingApprovals:
         self._open.pop(waiting.question.approval_id, None)
         if not waiting.answer.done():
             waiting.answer.set_result(answer)
-        self._face.resolved(waiting.question, answer.option_id if answer else "cancelled", by)
+        self._frontend.resolved(waiting.question, answer.option_id if answer else "cancelled", by)
 
 
-def options(facts: CallFacts) -> tuple[Option, ...]:
-    """The answer options for a call, with the rules that some of them save."""
+def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tuple[Option, ...]:
+    """The answer options for a call, with the rules that some of them save. With `once`, none that allows more. A
+    command that was `tried` can be applied as it was shown, or run again."""
     offered: list[tuple[OptionId, str, Rule | None]] = [
         ("allow_once", "Allow once", None),
+        ("allow_real", "Run it for real", None),
         ("allow_session", "Allow for this session", narrowest_rule(facts, "session")),
         ("allow_always", "Always allow", narrowest_rule(facts, "workspace")),
         ("reject", "Deny", None),
@@ -75,11 +77,14 @@ def options(facts: CallFacts) -> tuple[Option, ...]:
     return tuple(
         Option(id=option, label=label, rule=describe(rule) if rule else None, standing=rule)
         for option, label, rule in offered
-        if rule is not None or option in ("allow_once", "reject")
+        if (rule is not None or option in ("allow_once", "allow_real", "reject"))
+        and not (option == "allow_real" and not tried)
+        and not (once and option in ("allow_session", "allow_always"))
     )
 
 
 def _deny_rule(facts: CallFacts) -> Rule | None:
     """The rule of “Always deny”: for this exact command, or for all changes of this file."""
-    allowing = None if facts.command is not None else narrowest_rule(facts, "workspace")
+    general = facts.command is None and facts.mcp is None
+    allowing = narrowest_rule(facts, "workspace") if general else None
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import orjson
 from pydantic import ValidationError
 
+from pilotfish.config.managed_policy import managed_policy
 from pilotfish.config.rule_store import RuleBook, rule_from
 from pilotfish.config.settings import Settings, load_user
 from pilotfish.conversation.messages import Category
-from pilotfish.engine.turn.call_facts import collect
+from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import PilotfishError, Refused
-from pilotfish.policy.judge import Mode, Rule, Verdict, describe, judge
+from pilotfish.policy.judge import Mode, Rule, Verdict, describe
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
@@ -38,7 +39,7 @@ MAX_LINE = 4_000_000  # characters
 
 def main(stdin: TextIO, stdout: TextIO) -> int:
     """Answer every line, in order. Returns the exit code: 0, or 2 if a line was invalid."""
-    check = Check(RuleBook(), load_user().settings)
+    check = Check(RuleBook(), managed_policy().tighten(load_user().settings))
     code = 0
     for line in stdin:
         if not line.strip():
@@ -87,7 +88,7 @@ class Check:
             facts = self._facts(call, root)
         except Refused as refusal:
             return Verdict(decision="deny", reason=str(refusal))
-        return judge(facts, mode, rules, trusted)
+        return managed_policy().judge(facts, mode.value, rules, trusted)
 
     def _facts(self, call: Mapping[str, Any], root: Path) -> CallFacts:
         name, args = call.get("tool"), call.get("args", {})
@@ -108,8 +109,17 @@ class Check:
                 raise ValueError(f"the arguments do not fit: {place}: {first['msg']}") from error
         where = partial(resolve, roots=(root,), home=Path.home())
         directory = where(str(call["cwd"])).path if "cwd" in call else root
-        walled = subject.command is not None and chosen_sandbox(self._settings).read_only.stands
-        return collect(name, category, subject, resolve=where, directory=directory, walled=walled, args=values)
+        sandbox = None if subject.command is None else chosen_sandbox(self._settings)
+        return collect(
+            name,
+            category,
+            subject,
+            resolve=where,
+            directory=directory,
+            walled=sandbox is not None and sandbox.read_only.stands,
+            confined=sandbox is not None and sandbox.bwrap is not None,
+            args=values,
+        )
 
 
 def _extra(entries: object) -> tuple[Rule, ...]:

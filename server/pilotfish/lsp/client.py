@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from pilotfish.lsp.connection.json_values import as_object, as_objects
-from pilotfish.lsp.uris import path_of
 from pilotfish.protocol import wire
+from pilotfish.text.uris import path_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +26,19 @@ class Client:
     process_id: int | None
     problems: tuple[str, ...] = ()
     apply_edit: bool = False
+    annotates_changes: bool = False
     progress: bool = False
     show_document: bool = False
+    one_line_messages: bool = False
+    """whether it shows only the first line of a message, cut at the width of the screen"""
+    rereads_files: bool = True
+    """whether `window/showDocument` of a file that is open shows what the file contains now"""
     configuration: bool = False
     watch_configuration: bool = False
     lens_refresh: bool = False
+    completes_inline: bool = False
+    registers_completion: bool = False
+    """whether inline completion may be registered after `initialize`"""
     resolves_commands: bool = False
     """whether `codeAction/resolve` may add the command"""
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -54,6 +62,7 @@ def read_client(params: Mapping[str, Any], encoding: str) -> Client:
             value = (as_object(value) or {}).get(step)
         return value
 
+    helix = (as_object(params.get("clientInfo")) or {}).get("name") == "helix"
     process_id = params.get("processId")
     resolvable = can("textDocument", "codeAction", "resolveSupport", "properties")
     return Client(
@@ -64,9 +73,15 @@ def read_client(params: Mapping[str, Any], encoding: str) -> Client:
         process_id=process_id if isinstance(process_id, int) and process_id > 0 else None,
         problems=tuple(problems),
         apply_edit=can("workspace", "applyEdit") is True,
+        annotates_changes=can("workspace", "workspaceEdit", "changeAnnotationSupport") is not None,
         progress=can("window", "workDoneProgress") is True,
-        show_document=can("window", "showDocument", "support") is True,
+        # Helix serves `window/showDocument` and does not say so.
+        show_document=helix or can("window", "showDocument", "support") is True,
+        one_line_messages=helix,
+        rereads_files=not helix,
         configuration=can("workspace", "configuration") is True,
+        completes_inline=can("textDocument", "inlineCompletion") is not None,
+        registers_completion=can("textDocument", "inlineCompletion", "dynamicRegistration") is True,
         watch_configuration=can("workspace", "didChangeConfiguration", "dynamicRegistration") is True,
         lens_refresh=can("workspace", "codeLens", "refreshSupport") is True,
         resolves_commands=isinstance(resolvable, list) and "command" in resolvable,

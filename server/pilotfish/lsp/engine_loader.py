@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from pilotfish.errors import PilotfishError, StorageError
 from pilotfish.lsp.client import Client
 from pilotfish.lsp.connection.protocol import Connection
 from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.choices import Choices
 from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.lsp_editor import LspEditor
 from pilotfish.lsp.generic_client.progress import Progresses
@@ -27,6 +29,8 @@ from pilotfish.protocol import wire
 if TYPE_CHECKING:
     from pilotfish.config.settings import SettingProblem, Settings
     from pilotfish.engine.engine import Engine
+    from pilotfish.engine.frontend import SessionUpdate
+    from pilotfish.lsp.editor.language_models import LanguageModels
     from pilotfish.lsp.generic_client.generic_client import GenericClient
     from pilotfish.lsp.handlers import Handlers
 
@@ -38,6 +42,8 @@ M_MMAP_THRESHOLD = -3  # of malloc.h
 LARGE_BLOCK = 1 << 20
 _MODULES = (
     "pilotfish.engine.engine",
+    "pilotfish.language_servers.servers",
+    "pilotfish.lsp.editor.language_models",
     "pilotfish.lsp.frontend",
     "pilotfish.lsp.handlers",
     "pilotfish.lsp.generic_client.generic_client",
@@ -56,26 +62,31 @@ class Parts:
     documents: Documents
     editor: LspEditor
     approvals: Approvals
+    choices: Choices
     progresses: Progresses
+    refresh_lenses: Callable[[], None]
 
 
 @dataclass(slots=True)
 class World:
-    """The newest settings, folders and trust that the client has sent."""
+    """The newest settings, folders, trust and models that the client has sent."""
 
     settings: Mapping[str, Any]
     roots: Sequence[Path]
     trusted: bool
     problems: tuple[str, ...]
+    models: Sequence[wire.OfferedModel] = ()
+    """the language models of the client"""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedEngine:
     """The loaded engine and the handlers that use it."""
 
-    live: Engine
+    engine: Engine
     handlers: Handlers
-    plain: GenericClient
+    generic_client: GenericClient
+    language_models: LanguageModels
 
 
 class Loader:
@@ -88,11 +99,14 @@ class Loader:
         self._warming: asyncio.Future[None] | None = None
         self._settling: asyncio.Task[None] | None = None
         self._showing: asyncio.Task[None] | None = None
+        self._offering: asyncio.Future[None] | None = None
+        self._initialized = False
 
     def start(self) -> asyncio.Task[LoadedEngine]:
         """Start to load, or retry after a failure."""
         self._loading = asyncio.get_running_loop().create_task(self._load(), name="loading")
         self._loading.add_done_callback(_log_failure)
+        self._loading.add_done_callback(lambda _: self.offer_completion())
         return self._loading
 
     async def engine(self, *, at_once: bool = False) -> LoadedEngine:
@@ -155,10 +169,10 @@ class Loader:
 
     async def aclose(self) -> None:
         """Close the engine. Commands that do not end in time are killed, so that the store closes cleanly."""
-        engine = self.now()
-        if engine is None:
+        loaded = self.now()
+        if loaded is None:
             return
-        closing = asyncio.ensure_future(engine.handlers.aclose())
+        closing = asyncio.ensure_future(loaded.handlers.aclose())
         await asyncio.wait((closing,), timeout=TERM_SECONDS)
         if not closing.done():
             from pilotfish.workspace.process.processes import kill_everything
@@ -166,47 +180,62 @@ class Loader:
             kill_everything()
         await closing
 
-    def settle(self, saying: Coroutine[Any, Any, Mapping[str, Any] | None]) -> None:
-        """Apply the settings that `saying` returns; None changes nothing."""
-        self._settling = asyncio.get_running_loop().create_task(self._settle(saying, self._settling))
+    def settle(self, sent: Coroutine[Any, Any, Mapping[str, Any] | None]) -> None:
+        """Apply the settings that `sent` returns; None changes nothing."""
+        self._settling = asyncio.get_running_loop().create_task(self._settle(sent, self._settling))
         self._settling.add_done_callback(_log_failure)
 
     async def _settle(
-        self, saying: Coroutine[Any, Any, Mapping[str, Any] | None], earlier: asyncio.Task[None] | None
+        self, sent: Coroutine[Any, Any, Mapping[str, Any] | None], earlier: asyncio.Task[None] | None
     ) -> None:
-        said = await saying
+        changed = await sent
         if earlier is not None:
             await asyncio.wait((earlier,))
-        if said is None:
+        if changed is None:
             return
-        self._world.settings = {**self._parts.client.hello.settings, **said}
+        self._world.settings = {**self._parts.client.hello.settings, **changed}
+        await self.read_again()
+
+    async def read_again(self) -> None:
+        """Apply the user's configuration file as it is now, and the newest settings of the client."""
         settings = await self._settings()
         if self._loading is not None:
             await asyncio.wait((self._loading,))
-        if engine := self.now():
-            engine.live.set_settings(settings)
-            self._use_mcp(engine.live)
+        if loaded := self.now():
+            loaded.engine.set_settings(settings)
+            self._use_mcp(loaded.engine)
+            self.offer_completion()
+
+    def offer_completion(self, *, initialized: bool = False) -> None:
+        """Offer inline completion to the client or take it back, as the settings say. Nobody waits for it; before the
+        client is initialized it may not be asked."""
+        self._initialized |= initialized
+        if self._initialized and (loaded := self.now()):
+            self._offering = asyncio.ensure_future(loaded.handlers.completions.settings_changed())
+            self._offering.add_done_callback(_log_failure)
 
     def files_changed(self) -> None:
         """Files were created or deleted. This is only a hint: such events can be lost or repeated."""
-        if engine := self.now():
-            engine.handlers.files_changed()
+        if loaded := self.now():
+            loaded.handlers.files_changed()
 
     def renew_world(self) -> None:
         """Apply the newest folders and trust to the engine."""
-        if engine := self.now():
-            engine.handlers.set_roots(self._world.roots)
-            engine.live.set_trusted(self._world.trusted)
-            self._use_mcp(engine.live)
+        if loaded := self.now():
+            loaded.handlers.set_roots(self._world.roots)
+            loaded.engine.set_trusted(self._world.trusted)
+            self._use_mcp(loaded.engine)
 
-    def _use_mcp(self, live: Engine) -> None:
+    def _use_mcp(self, engine: Engine) -> None:
         """Start MCP servers, which run code, only if the editor trusts the workspace."""
         if self._world.trusted:
-            live.use_mcp()
+            engine.use_mcp()
 
     async def _load(self) -> LoadedEngine:
         await asyncio.to_thread(_import)
         from pilotfish.engine.engine import Engine
+        from pilotfish.language_servers.servers import LanguageServers
+        from pilotfish.lsp.editor.language_models import LanguageModels
         from pilotfish.lsp.frontend import LspFrontend
         from pilotfish.lsp.generic_client.generic_client import GenericClient
         from pilotfish.lsp.handlers import Handlers
@@ -215,58 +244,74 @@ class Loader:
         parts, world = self._parts, self._world
         settings = await self._settings()
         ledger = await asyncio.to_thread(Ledger.open, settings.storage)
-        face = LspFrontend(parts.connection, parts.client, parts.editor, parts.approvals)
-        live = Engine(settings, ledger, face, roots=world.roots, trusted=world.trusted)
-        face.session_of = live.session_of
-        parts.approvals.answers = live.answer
-        handlers = Handlers(live, face, parts.approvals, parts.documents)
+        frontend = LspFrontend(parts.connection, parts.client, parts.editor, parts.approvals, parts.choices)
+        engine = Engine(settings, ledger, frontend, roots=world.roots, trusted=world.trusted)
+        engine.language_servers = LanguageServers(engine.sandbox)
+        frontend.session_of = engine.session_of
+        engine.writes_titles = parts.client.hello.client.titles
+        models = LanguageModels(parts.connection, lambda: world.models)
+        if parts.client.hello.client.language_models:
+            engine.editor_models = models
+        parts.approvals.answers = engine.answer
+        handlers = Handlers(engine, frontend, parts.approvals, parts.documents)
         handlers.set_roots(world.roots)
-        plain = GenericClient(parts.connection, parts.client, live, handlers, parts.progresses)
-        face.listeners.append(plain.told)
+        generic_client = GenericClient(
+            parts.connection, parts.client, engine, handlers, parts.progresses, parts.choices
+        )
+        frontend.listeners.append(generic_client.on_update)
+        frontend.listeners.append(self._refresh_lenses)
         if not parts.client.ours:
-            live.ask_for_trust = plain.ask_for_trust
-        self._use_mcp(live)
-        live.warmed = asyncio.Event()
+            engine.ask_for_trust = generic_client.ask_for_trust
+            parts.editor.ask_to_write = generic_client.ask_to_write
+            frontend.ask_for_text = generic_client.ask_for_text
+        if parts.client.hello.client.mcp:
+            engine.mcp.changed.append(partial(_tell_of_servers, parts.connection, engine))
+        self._use_mcp(engine)
+        engine.warmed = asyncio.Event()
         loop = asyncio.get_running_loop()
-        self._warming = asyncio.ensure_future(asyncio.to_thread(_load_model_libraries, live, loop, live.warmed))
+        self._warming = asyncio.ensure_future(asyncio.to_thread(_load_model_libraries, engine, loop, engine.warmed))
         self._warming.add_done_callback(_log_failure)
-        return LoadedEngine(live, handlers, plain)
+        return LoadedEngine(engine, handlers, generic_client, models)
+
+    def _refresh_lenses(self, update: SessionUpdate) -> None:
+        """The pending changes of a file are not what they were."""
+        if update.record.type in ("file_change", "review"):
+            self._parts.refresh_lenses()
 
     async def _settings(self) -> Settings:
         from pilotfish.config.settings import load_user
 
         loaded = await asyncio.to_thread(load_user, self._world.settings)
-        told = tuple(_words(problem) for problem in loaded.problems)
-        self._world.problems = (*self._parts.client.problems, *told)
+        problems = tuple(_words(problem) for problem in loaded.problems)
+        self._world.problems = (*self._parts.client.problems, *problems)
         return loaded.settings
 
 
-def _load_model_libraries(live: Engine, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
-    """Import what a turn with the user's provider needs, in a thread: on the event loop it would block everybody.
-
-    The model is made on a loop of this thread, because it belongs to the loop it is made on, and thrown away.
-    """
-    from pilotfish.engine.model import adapter, resolve
-    from pilotfish.engine.session import session
-    from pilotfish.engine.turn.agent import main_agent
-
-    del session
-
-    async def make() -> None:
-        try:
-            live.model_for(live.settings.model)
-        finally:
-            await resolve.aclose()
+def _load_model_libraries(engine: Engine, loop: asyncio.AbstractEventLoop, warmed: asyncio.Event) -> None:
+    """Import what a turn with the user's provider needs, in a thread: on the event loop it would block everybody."""
+    from pilotfish.engine.context import TURN
+    from pilotfish.engine.library_imports import import_library, importing
 
     try:
-        with contextlib.suppress(PilotfishError):  # no key or no such model: the turn that uses it will say so
-            asyncio.run(make())
+        with importing:
+            import_library(TURN)
+            with contextlib.suppress(PilotfishError):  # no key or no such model: the turn that uses it will say so
+                asyncio.run(_make_model(engine))
     finally:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
             loop.call_soon_threadsafe(warmed.set)
     _give_back_large_blocks()
-    adapter.make_ready()
+    from pilotfish.engine.turn.agent import main_agent
+
     main_agent()
+
+
+async def _make_model(engine: Engine) -> None:
+    """Make the model and throw it away: it belongs to the loop that it is made on, and its libraries stay loaded."""
+    try:
+        engine.model_for(engine.settings.model)
+    finally:
+        await engine.close_models()
 
 
 def _give_back_large_blocks() -> None:
@@ -276,6 +321,13 @@ def _give_back_large_blocks() -> None:
 
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another system, another allocator
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def _tell_of_servers(connection: Connection, engine: Engine) -> None:
+    from pilotfish.lsp import presentation
+
+    servers = tuple(presentation.mcp_server(server) for server in engine.mcp.found.values())
+    connection.notify("pilotfish/mcp/changed", wire.McpChanged(servers=servers))
 
 
 def _words(problem: SettingProblem) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -20,15 +20,17 @@ from pygls.exceptions import JsonRpcException
 
 from pilotfish import __version__
 from pilotfish.errors import BadRequest, PilotfishError
-from pilotfish.lsp import command_names
+from pilotfish.lsp import command_names, review
 from pilotfish.lsp.connection.cancellation import unless
 from pilotfish.lsp.connection.json_values import as_object, as_objects
 from pilotfish.lsp.connection.protocol import ClientError, rpc_error
 from pilotfish.lsp.editor.approvals import option_of
+from pilotfish.lsp.editor.documents import LastPlace
 from pilotfish.lsp.server import PilotfishServer
-from pilotfish.lsp.uris import path_of
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import ERROR_CODES
+from pilotfish.text.positions import TextPosition
+from pilotfish.text.uris import path_of
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +73,18 @@ def _change(name: str) -> Feature:
     return Feature(serve)
 
 
+def _configure(name: str) -> Feature:
+    """Like `_change`, for a change of the user's configuration file, which is then read again."""
+
+    async def serve(server: PilotfishServer, params: Any) -> Any:
+        async with server.order.change(None):
+            result = await getattr((await server.loader.engine()).handlers, name)(params)
+            await server.loader.read_again()
+            return result
+
+    return Feature(serve)
+
+
 def _at_once(name: str) -> Feature:
     """Served after the earlier prompts of its session; does not wait for settings or changes."""
 
@@ -82,9 +96,25 @@ def _at_once(name: str) -> Feature:
 
 
 async def _prompt(server: PilotfishServer, params: wire.PromptParams) -> wire.PromptResult:
+    return await _answered(lambda cancelled: _turn(server, params, cancelled))
+
+
+def _edit(name: str) -> Feature:
+    """An inline edit, which is a prompt in a session of its own."""
+
+    async def serve(server: PilotfishServer, params: Any) -> wire.PromptResult:
+        handlers = (await server.loader.engine()).handlers
+        return await _answered(lambda cancelled: getattr(handlers, name)(params, cancelled))
+
+    return Feature(serve)
+
+
+async def _answered(
+    start: Callable[[asyncio.Event], Coroutine[Any, Any, wire.PromptResult]],
+) -> wire.PromptResult:
     """A cancelled prompt ends its turn and is answered with a result, unlike any other request."""
     cancelled = asyncio.Event()
-    turn = asyncio.ensure_future(_turn(server, params, cancelled))
+    turn = asyncio.ensure_future(start(cancelled))
     while True:
         try:
             return await asyncio.shield(turn)
@@ -102,48 +132,64 @@ async def _turn(server: PilotfishServer, params: wire.PromptParams, cancelled: a
         return await engine.handlers.prompt(params, cancelled, in_line)
 
 
+async def _download(server: PilotfishServer, params: wire.ModelDownloadParams) -> wire.ModelDownloadResult:
+    """Cancelling the request or the progress stops the download, which can be continued later."""
+    engine = await server.loader.engine()
+    cancelled = asyncio.Event()
+    progress = server.progresses.start("Pilotfish: download a model", params.work_done_token, cancelled)
+    try:
+        uri = await unless(cancelled, engine.handlers.model_download(params, progress.report))
+    except BaseException:
+        await server.progresses.finish(progress, "stopped")
+        raise
+    await server.progresses.finish(progress, "stopped" if uri is None else "done")
+    if uri is None:
+        raise JsonRpcException("the download was cancelled", ERROR_CODES["cancelled"])
+    return wire.ModelDownloadResult(uri=uri)
+
+
 async def _status(server: PilotfishServer, _: wire.Empty) -> wire.Status:
+    from pilotfish.config.managed_policy import managed_policy
+    from pilotfish.lsp import presentation
     from pilotfish.telemetry.memory import resident_bytes
 
-    engine, failure = server.loader.now(), server.loader.failure()
-    live = engine.live if engine else None
-    status: Mapping[str, Any] = live.status() if live else {}
-    store = as_object(status.get("store")) or {}
+    loaded, failure = server.loader.now(), server.loader.failure()
+    engine = loaded.engine if loaded else None
+    status = engine.status() if engine else None
+    unsaved = status.unsaved if status else None
+    store = wire.StoreStatus(location=status.location, state="unsaved" if unsaved else "ok") if status else None
     return wire.Status(
         version=__version__,
-        state="ready" if live else "failed" if failure else "loading",
+        state="ready" if engine else "failed" if failure else "loading",
         uptime_ms=round((time.monotonic() - STARTED) * 1000),
         memory_bytes=resident_bytes() or 0,
         error=failure,
-        model=live.settings.model if live else None,
-        mode=live.settings.mode if live else None,
+        model=engine.settings.model if engine else None,
+        mode=engine.settings.mode if engine else None,
         trusted=server.world.trusted,
-        store=_store_status(store) if store else None,
-        mcp_servers=tuple(_mcp_status(one) for one in as_objects(status.get("mcp"))),
-        sandbox=await live.sandbox_words() if live else None,
-        running_turns=status.get("runningTurns", 0),
+        store=store,
+        mcp_servers=tuple(map(presentation.mcp_server, status.mcp_servers)) if status else (),
+        sandbox=await engine.sandbox_words() if engine else None,
+        running_turns=status.running_turns if status else 0,
         pending_approvals=len(server.approvals.open()),
-        problems=(*server.world.problems, *filter(None, (store.get("unsaved"),))),
-    )
-
-
-def _store_status(store: Mapping[str, Any]) -> wire.StoreStatus:
-    return wire.StoreStatus(location=str(store.get("directory")), state="unsaved" if store.get("unsaved") else "ok")
-
-
-def _mcp_status(server: Mapping[str, Any]) -> wire.McpServer:
-    available = server.get("available") is True
-    return wire.McpServer(
-        name=str(server.get("name")),
-        state="ready" if available else "failed",
-        tools=server.get("tools", 0),
-        error=None if available else server.get("reason") or None,
+        completions=loaded.handlers.completions.status() if loaded else None,
+        problems=(*server.world.problems, *filter(None, (unsaved,))),
+        managed=managed_policy().words(),
     )
 
 
 def _trust_changed(server: PilotfishServer, params: wire.TrustParams) -> None:
     server.world.trusted = params.trusted
     server.loader.renew_world()
+
+
+def _models_offered(server: PilotfishServer, params: wire.ModelsOfferedParams) -> None:
+    server.world.models = params.models
+
+
+def _model_chunk(server: PilotfishServer, params: wire.ModelChunkParams) -> None:
+    if (loaded := server.loader.now()) is not None:
+        loaded.language_models.received(params)
 
 
 # -- LSP's methods ------------------------------------------------------------------------------------------------
@@ -158,6 +204,7 @@ def _initialized(server: PilotfishServer, _: types.InitializedParams) -> None:
         server.in_background(_watch_configuration(server))
     if server.client.configuration:
         server.loader.settle(_settings(server, None))
+    server.loader.offer_completion(initialized=True)
     for problem in server.client.problems:
         server.window_log_message(types.LogMessageParams(types.MessageType.Warning, f"Pilotfish: {problem}"))
 
@@ -202,15 +249,36 @@ def _saved(_: PilotfishServer, __: types.DidSaveTextDocumentParams) -> None:
 
 
 async def _code_actions(server: PilotfishServer, params: types.CodeActionParams) -> list[types.CodeAction]:
-    return await server.actions.code_actions(params)
+    found = await server.actions.code_actions(params)
+    if (engine := server.loader.now()) is not None:
+        uri, only = params.text_document.uri, params.context.only
+        found += await review.code_actions(engine.handlers, uri, params.range, only)
+        found += engine.handlers.findings.code_actions(params)
+    return found
 
 
 async def _resolve_action(server: PilotfishServer, action: types.CodeAction) -> types.CodeAction:
     return await server.actions.resolve(action)
 
 
+async def _hover(server: PilotfishServer, params: types.HoverParams) -> None:
+    """Nothing to show. Where the user hovers is where the user looks, which a plain client cannot say otherwise."""
+    at = TextPosition(params.position.line, params.position.character)
+    server.documents.last_place = LastPlace(params.text_document.uri, at, at)
+
+
 async def _lenses(server: PilotfishServer, params: types.CodeLensParams) -> list[types.CodeLens]:
-    return await server.actions.lenses(params)
+    found = await server.actions.lenses(params)
+    if (engine := server.loader.now()) is not None:
+        found += await review.lenses(engine.handlers, params.text_document.uri)
+    return found
+
+
+async def _inline_completion(
+    server: PilotfishServer, params: types.InlineCompletionParams
+) -> types.InlineCompletionList | None:
+    engine = server.loader.now()
+    return None if engine is None else await engine.handlers.completions.complete(params)
 
 
 async def _shutdown(server: PilotfishServer, _: Any) -> None:
@@ -243,7 +311,10 @@ FEATURES: Mapping[str, Feature] = {
             resolve_provider=True,
         ),
     ),
+    types.TEXT_DOCUMENT_HOVER: Feature(_hover),
     types.CODE_ACTION_RESOLVE: Feature(_resolve_action),
+    # Without options it is not advertised: `InlineCompletions` registers it while a model is set for it.
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: Feature(_inline_completion),
     types.TEXT_DOCUMENT_CODE_LENS: Feature(_lenses, types.CodeLensOptions(resolve_provider=False)),
     "pilotfish/session/new": _read("session_new"),
     "pilotfish/session/list": _read("session_list"),
@@ -257,7 +328,15 @@ FEATURES: Mapping[str, Feature] = {
     "pilotfish/session/cancel": _at_once("session_cancel"),
     "pilotfish/session/retry": _read("session_retry"),
     "pilotfish/session/undo": _change("session_undo"),
+    "pilotfish/session/restore": _change("session_restore"),
     "pilotfish/session/redo": _change("session_redo"),
+    "pilotfish/review/list": _read("review_list"),
+    "pilotfish/review/keep": _change("review_keep"),
+    "pilotfish/review/undo": _change("review_undo"),
+    "pilotfish/review/blame": _read("review_blame"),
+    "pilotfish/edit/inline": _edit("edit_inline"),
+    "pilotfish/edit/retry": _edit("edit_retry"),
+    "pilotfish/edit/locate": _read("edit_locate"),
     "pilotfish/queue/list": _read("queue_list"),
     "pilotfish/queue/remove": _read("queue_remove"),
     "pilotfish/approval/list": _read("approval_list"),
@@ -267,8 +346,23 @@ FEATURES: Mapping[str, Feature] = {
     "pilotfish/rule/remove": _change("rule_remove"),
     "pilotfish/secret/set": _change("secret_set"),
     "pilotfish/model/list": _read("model_list"),
+    "pilotfish/model/download": Feature(_download),
+    "pilotfish/endpoint/list": _read("endpoint_list"),
+    "pilotfish/endpoint/add": _configure("endpoint_add"),
+    "pilotfish/endpoint/remove": _configure("endpoint_remove"),
+    "pilotfish/endpoint/test": _read("endpoint_test"),
+    "pilotfish/mcp/list": _read("mcp_list"),
+    "pilotfish/mcp/add": _change("mcp_add"),
+    "pilotfish/mcp/remove": _change("mcp_remove"),
+    "pilotfish/mcp/enable": _change("mcp_enable"),
+    "pilotfish/mcp/restart": _change("mcp_restart"),
+    "pilotfish/mcp/test": _read("mcp_test"),
+    "pilotfish/model/offered": Feature(_models_offered),
+    "pilotfish/model/chunk": Feature(_model_chunk),
     "pilotfish/command/list": _read("command_list"),
     "pilotfish/mention/complete": _read("mention_complete"),
+    "pilotfish/mention/find": _read("mention_find"),
+    "pilotfish/sample/create": _read("sample_create"),
     "pilotfish/status": Feature(_status),
     "pilotfish/trust/changed": Feature(_trust_changed),
 }
@@ -292,15 +386,40 @@ async def _preview(server: PilotfishServer, params: types.ExecuteCommandParams) 
     return {"shown": await server.approvals.show_preview(str(argument.get("approvalId")))}
 
 
+async def _choose(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    return {"accepted": server.choices.answer(list(params.arguments or ()))}
+
+
 async def _plain(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
     engine = await server.loader.engine()
-    return await engine.plain.run(params.command, list(params.arguments or ()), params.work_done_token)
+    return await engine.generic_client.run(params.command, list(params.arguments or ()), params.work_done_token)
+
+
+async def _review(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    engine = await server.loader.engine()
+    return await review.decide(engine.handlers, params.command, list(params.arguments or ()))
+
+
+async def _next_change(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    engine = await server.loader.engine()
+    return await review.show_next(engine.handlers, server.protocol, list(params.arguments or ()))
+
+
+async def _dismiss(server: PilotfishServer, params: types.ExecuteCommandParams) -> Any:
+    engine = await server.loader.engine()
+    return engine.handlers.findings.dismiss(list(params.arguments or ()))
 
 
 COMMANDS: Mapping[str, Serve] = {
+    command_names.DISMISS: _dismiss,
+    command_names.REVIEW_KEEP: _review,
+    command_names.REVIEW_UNDO: _review,
+    command_names.REVIEW_NEXT: _next_change,
+    command_names.EDIT_RETRY: _plain,
     command_names.APPROVE: _approve,
     command_names.PREVIEW: _preview,
     **dict.fromkeys(command_names.PLAIN_COMMANDS, _plain),
+    command_names.CHOOSE: _choose,
 }
 """command of `workspace/executeCommand` → what serves it"""
 

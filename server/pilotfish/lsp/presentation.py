@@ -6,12 +6,18 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from pilotfish.errors import TurnError
 from pilotfish.policy.judge import Rule, describe, examples
 from pilotfish.protocol import present, wire
+from pilotfish.text.positions import Text
+from pilotfish.workspace.edits.hunks import lines_of
+from pilotfish.workspace.edits.review import text_of
 
 if TYPE_CHECKING:
     from pilotfish.engine.commands import Command
     from pilotfish.engine.frontend import Option, Outcome, Question, Session
+    from pilotfish.engine.mcp.servers import Server
+    from pilotfish.engine.session.review import PendingFile
     from pilotfish.engine.session.undo import Reverted
 
 
@@ -26,8 +32,9 @@ def session(value: Session) -> wire.Session:
         updated_at=present.moment(value.updated_at) or "",
         turns=value.turns,
         busy=value.busy,
-        usage=present.usage(value.usage),
+        usage=present.same(wire.Usage, value.usage),
         elsewhere=value.elsewhere or None,
+        imported=value.imported or None,
     )
 
 
@@ -55,13 +62,7 @@ def _option(value: Option) -> wire.ApprovalOption:
 
 
 def outcome(value: Outcome) -> wire.PromptResult:
-    return wire.PromptResult(
-        turn_id=value.turn_id,
-        stop_reason=value.stop_reason,
-        usage=present.usage(value.usage),
-        error=present.failure(value.error),
-        receipt=present.receipt(value.receipt),
-    )
+    return present.same(wire.PromptResult, value)
 
 
 def reverted(value: Reverted) -> wire.UndoResult:
@@ -71,6 +72,53 @@ def reverted(value: Reverted) -> wire.UndoResult:
             for change in value.changes
         ),
         refused=tuple(wire.RefusedFile(uri=path.as_uri(), reason=why) for path, why in value.refused),
+        turn_id=value.turn_id,
+        commands=value.commands or None,
+    )
+
+
+def review_file(session_id: str, file: PendingFile, encoding: str, *, with_text: bool) -> wire.ReviewFile:
+    review = file.review
+    return wire.ReviewFile(
+        session_id=session_id,
+        uri=review.path.as_uri(),
+        change=review.change or "edited",
+        added=sum(len(lines_of(hunk.new)) for hunk in file.hunks),
+        removed=sum(len(lines_of(hunk.old)) for hunk in file.hunks),
+        hunks=tuple(
+            wire.ReviewHunk(
+                id=hunk.id,
+                range=lines_range(hunk.line, hunk.end_line, hunk.new, encoding),
+                before=hunk.old,
+                after=hunk.new,
+                turn_id=file.turns[hunk.id],
+            )
+            for hunk in file.hunks
+        ),
+        old_uri=review.origin.as_uri() if review.origin != review.path else None,
+        before=text_of(review.baseline) if with_text else None,
+    )
+
+
+def lines_range(first: int, end: int, text: str, encoding: str) -> wire.Range:
+    """The range of whole lines with this text. The last line of a document may have no line end."""
+    last, column = end, 0
+    if text and not text.endswith("\n"):
+        line = text.rpartition("\n")[2]
+        last, column = end - 1, Text(line, encoding).place(len(line)).character
+    return wire.Range(start=wire.Position(line=first, character=0), end=wire.Position(line=last, character=column))
+
+
+def failure(error: TurnError) -> wire.Failure:
+    return wire.Failure(message=str(error), remedy=error.remedy, retryable=error.retryable, kind=error.kind)
+
+
+def mcp_server(value: Server) -> wire.McpServer:
+    return wire.McpServer(
+        name=value.name,
+        state="ready" if value.available else "connecting" if value.connecting else "failed",
+        tools=value.tools,
+        error=None if value.available or value.connecting else value.reason or None,
     )
 
 
@@ -87,27 +135,40 @@ def rule(value: Rule) -> wire.Rule:
 
 def rule_id(value: Rule) -> str:
     """An id for a rule that depends only on the rule's content."""
-    words = f"{value.decision}\0{value.tool}\0{value.pattern}\0{value.scope}"
+    words = f"{value.decision}\0{value.tool}\0{value.pattern}\0{value.scope}\0{value.folder}"
     return hashlib.blake2s(words.encode(), digest_size=8).hexdigest()
 
 
 def command(value: Command) -> wire.Command:
-    return wire.Command(
-        name=value.name, description=value.description, argument_hint=value.argument_hint, source=value.source
-    )
+    return present.same(wire.Command, value)
 
 
 def _preview(value: Question) -> wire.Preview:
     preview = value.preview
+    files = tuple(
+        wire.PreviewFile(uri=file.path.as_uri(), version=file.version, before=file.before, after=file.after)
+        for file in preview.files
+    )
+    tried = preview.tried
     match preview.kind:
         case "diff":
-            return wire.DiffPreview(
-                files=tuple(
-                    wire.PreviewFile(uri=file.path.as_uri(), version=file.version, before=file.before, after=file.after)
-                    for file in preview.files
-                )
-            )
+            return wire.DiffPreview(files=files, impact=preview.impact or None)
         case "command":
-            return wire.CommandPreview(command=preview.command, cwd=preview.cwd, parsed=tuple(value.parsed))
+            return wire.CommandPreview(
+                command=preview.command,
+                cwd=preview.cwd,
+                parsed=tuple(value.parsed),
+                background=preview.background or None,
+                timeout=preview.timeout,
+                effects=None
+                if tried is None
+                else wire.CommandEffects(
+                    files=files,
+                    output=tried.output,
+                    exit_code=tried.exit_code,
+                    impact=preview.impact or None,
+                    note=tried.note or None,
+                ),
+            )
         case "text":
             return wire.TextPreview(text=preview.text)

@@ -31,6 +31,7 @@ from pilotfish.lsp.connection.request_order import RequestOrder
 from pilotfish.lsp.connection.stdio import FrameReader, Outbox, read_from
 from pilotfish.lsp.editor.actions import Actions
 from pilotfish.lsp.editor.approvals import Approvals
+from pilotfish.lsp.editor.choices import Choices
 from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.lsp_editor import LspEditor
 from pilotfish.lsp.engine_loader import Loader, Parts, World
@@ -42,6 +43,7 @@ from pilotfish.telemetry.lsp_log import keep_log, start_log
 
 log = logging.getLogger(__name__)
 
+LEAVE_SECONDS = 0.5  # for the last words of turns that run
 CLOSE_SECONDS = 1.5  # for tools and the store; law 8 gives two
 REFRESH_SECONDS = 5.0
 
@@ -90,10 +92,16 @@ class PilotfishServer(ConnectionServer):
         hello = client.hello
         self.documents = connection.documents = Documents(encoding)
         self.world = World(hello.settings, client.roots, hello.trusted, client.problems)
-        editor = LspEditor(connection, self.documents, hello.client, can_edit=client.apply_edit)
-        self.approvals = Approvals(connection, client, editor, self.refresh_lenses)
-        self.actions = Actions(client, self.documents, self.approvals, connection.converter)
-        parts = Parts(connection, client, self.documents, editor, self.approvals, Progresses(connection, client))
+        editor = LspEditor(
+            connection, self.documents, hello.client, can_edit=client.apply_edit, annotates=client.annotates_changes
+        )
+        self.choices = Choices(connection)
+        self.approvals = Approvals(connection, client, editor, self.choices, self.refresh_lenses)
+        self.actions = Actions(client, self.documents, self.approvals, self.choices, connection.converter)
+        self.progresses = progresses = Progresses(connection, client)
+        parts = Parts(
+            connection, client, self.documents, editor, self.approvals, self.choices, progresses, self.refresh_lenses
+        )
         self.loader = Loader(parts, self.world)
         self.loader.start().add_done_callback(lambda _: keep_log())
         self._loop = loop = asyncio.get_running_loop()
@@ -108,8 +116,18 @@ class PilotfishServer(ConnectionServer):
         methods = tuple(name for name, row in wire.METHODS.items() if row.sender == "client")
         hello = wire.HelloResult(protocol_version=wire.PROTOCOL_VERSION, version=__version__, methods=methods)
         capabilities.experimental = {"pilotfish": hello.model_dump(mode="json", by_alias=True)}
+        if self.client.ours:
+            capabilities.hover_provider = None  # it says itself where the user is
+        if self.client.completes_inline and not self.client.registers_completion:
+            capabilities.inline_completion_provider = self._completes_inline() or None
         plain = () if self.client.ours else command_names.PLAIN_COMMANDS
         capabilities.execute_command_provider = types.ExecuteCommandOptions((*command_names.SHARED_COMMANDS, *plain))
+
+    def _completes_inline(self) -> bool:
+        """Whether a model is set for inline completion. Read here for clients to which it cannot be offered later."""
+        from pilotfish.config.settings import load_user
+
+        return bool(load_user(self.client.hello.settings).settings.completion_model)
 
     # -- end ------------------------------------------------------------------------------------------------------
 
@@ -126,7 +144,11 @@ class PilotfishServer(ConnectionServer):
         leave(code)
 
     async def wind_down(self) -> None:
-        """Cancel and answer every request apart from the current one, and close the engine."""
+        """Cancel and answer every request apart from the current one, and close the engine. Turns that run are not
+        stopped: the next process goes on with them."""
+        if (loaded := self.loader.now()) is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(loaded.engine.leave_turns_open(), LEAVE_SECONDS)
         current = asyncio.current_task()
         unanswered = [task for task in self.serving.values() if task is not None and task is not current]
         for task in unanswered:

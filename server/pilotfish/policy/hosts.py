@@ -46,10 +46,9 @@ def local_address(host: str) -> str | None:
     if address is not None:
         mapped = getattr(address, "ipv4_mapped", None) or getattr(address, "sixtofour", None)
         for one in (address, mapped):
-            if one is not None and (not one.is_global or one.is_multicast):
+            # Reserved IPv6 addresses have an IPv4 address inside, which a gateway may use.
+            if one is not None and (not one.is_global or one.is_multicast or one.is_reserved):
                 return f"{one} is an address of this machine or the local network"
-        if isinstance(address, ipaddress.IPv6Address) and address in ipaddress.IPv6Network("64:ff9b::/96"):
-            return f"{address} can stand for any IPv4 address"
         return None
     if name in _LOCAL_NAMES or name.endswith(_LOCAL_SUFFIXES):
         return f"{name} is a name of this machine or the local network"

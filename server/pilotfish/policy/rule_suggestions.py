@@ -7,6 +7,7 @@ from pilotfish.policy import hosts
 from pilotfish.policy.rules import (
     COMMAND_TOOLS,
     EVERYTHING,
+    MCP_DIGEST,
     URL_TOOLS,
     CallFacts,
     Rule,
@@ -14,8 +15,8 @@ from pilotfish.policy.rules import (
     command_pattern,
     relative_path,
 )
-from pilotfish.policy.shell.analysis import quoted, study
-from pilotfish.policy.unsafe_arguments import PREFIXES, breaks_out, harmless_flag, is_final, is_open
+from pilotfish.policy.shell.analysis import quoted, seen_from, start_folder, study
+from pilotfish.policy.unsafe_arguments import breaks_out, harmless_flag, is_final, is_open, known_prefix
 from pilotfish.text.display_safe import one_line
 
 
@@ -27,8 +28,10 @@ def describe(rule: Rule) -> str:
         "workspace": "in this workspace",
         "user": "everywhere",
         "repository": "set by this repository",
+        "managed": "set by your organisation",
     }[rule.scope]
-    return f"{verb} {_subject(rule)}, {where}"
+    folder = f" in the folder {one_line(rule.folder)}" if rule.folder else ""
+    return f"{verb} {_subject(rule)}{folder}, {where}"
 
 
 def examples(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -81,7 +84,9 @@ def refusing_rule(facts: CallFacts, scope: Scope) -> Rule | None:
         pattern = fact.path if relative is None else f"./{relative}"
         return Rule(decision="deny", tool=facts.tool, pattern=_literal(pattern), scope=scope)
     rule = _rule(facts, scope)
-    return None if rule is None else Rule(decision="deny", tool=rule.tool, pattern=rule.pattern, scope=scope)
+    if rule is None:
+        return None
+    return Rule(decision="deny", tool=rule.tool, pattern=MCP_DIGEST.sub("", rule.pattern), scope=scope)
 
 
 def _guarded(sensitive: str | None, access: str, secret: bool) -> bool:
@@ -90,9 +95,10 @@ def _guarded(sensitive: str | None, access: str, secret: bool) -> bool:
 
 def _rule(facts: CallFacts, scope: Scope) -> Rule | None:
     if facts.mcp is not None:
-        return Rule(decision="allow", tool="mcp", pattern=facts.mcp, scope=scope)
+        bound = f"{facts.mcp}@{facts.mcp_digest}" if facts.mcp_digest else facts.mcp
+        return Rule(decision="allow", tool="mcp", pattern=bound, scope=scope)
     if facts.command is not None:
-        return _command_rule(facts.tool, facts.command, scope)
+        return _command_rule(facts, facts.command, scope)
     if facts.url is not None:
         host = hosts.host_of(facts.url)
         if host is None or hosts.local_address(host):
@@ -106,17 +112,18 @@ def _rule(facts: CallFacts, scope: Scope) -> Rule | None:
     return Rule(decision="allow", tool=tool, pattern=_literal(f"./{relative}"), scope=scope)
 
 
-def _command_rule(tool: str, command: str, scope: Scope) -> Rule | None:
+def _command_rule(facts: CallFacts, command: str, scope: Scope) -> Rule | None:
     seen = study(command)
     if not seen.parts or seen.destroys or any(is_final(words) or is_open(words) for words in seen.found):
         return None
     doubtful = [part for part in seen.parts if part.doubt is not None or part.writes]
-    pattern = command.strip()
+    pattern, folder = command.strip(), facts.folder
     if len(doubtful) == 1 and not doubtful[0].writes and not doubtful[0].fed:
         words = doubtful[0].words
-        prefix = max((known for known in PREFIXES if words[: len(known)] == known), key=len, default=())
+        prefix = known_prefix(words)
         pattern = f"{quoted(prefix)} *" if prefix and not breaks_out(words, len(prefix)) else quoted(words)
-    return Rule(decision="allow", tool=tool, pattern=pattern, scope=scope)
+        folder = seen_from(folder, start_folder(seen)) if start_folder(seen) else folder
+    return Rule(decision="allow", tool=facts.tool, pattern=pattern, scope=scope, folder=folder)
 
 
 def _literal(path: str) -> str:
@@ -138,7 +145,10 @@ def _subject(rule: Rule) -> str:
             return "fetching from any site"
         return f"fetching from {'any subdomain of ' + pattern[2:] if pattern.startswith('*.') else pattern}"
     if rule.tool == "mcp":
-        return "using any MCP tool" if rule.pattern == EVERYTHING else f"using the MCP tool {pattern}"
+        if rule.pattern == EVERYTHING:
+            return "using any MCP tool"
+        name = MCP_DIGEST.sub("", pattern)
+        return f"using the MCP tool {name}" + (" as it is described now" if name != pattern else "")
     what = {EVERYTHING: "accessing", "write": "changing", "read_only": "reading"}.get(rule.tool)
     thing = "anything" if rule.pattern in {EVERYTHING, "**"} else pattern.removeprefix("./")
     if what is None:

@@ -3,9 +3,10 @@
 A rule has a decision, a tool, a pattern and a scope. The tool determines the meaning of the pattern:
 
     tool            pattern
-    bash            a command: `npm test` is exactly these words, `npm test *` is these words and further arguments
+    bash            a command: `npm test` is exactly these words, `npm test *` is these words and further arguments;
+                    an allow rule holds in one directory, `folder`
     web_fetch       a host: `docs.rs` is that host, `*.rs` is any subdomain of `rs`
-    mcp             an MCP tool: `github/search`, `github/*`
+    mcp             an MCP tool: `github/search`, `github/*`; `github/search@3f…` only with the definition of that hash
     anything else   a path glob: `./x` and `a/b` start at the root, `x` is a name anywhere, `/x` and `~/x` are absolute
     *               any tool; the pattern is a path glob, and `*` is every call
 
@@ -15,6 +16,7 @@ and `read_only` also cover the paths that commands write and read.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,12 +25,13 @@ from functools import lru_cache
 from typing import Literal
 
 from pilotfish.conversation.messages import Category
+from pilotfish.conversation.provenance import Taint
 from pilotfish.policy.shell import parser
 from pilotfish.policy.unsafe_arguments import breaks_out
 from pilotfish.text.display_safe import display_safe, exact
 
 Decision = Literal["allow", "ask", "deny"]
-Scope = Literal["session", "workspace", "user", "repository"]
+Scope = Literal["session", "workspace", "user", "repository", "managed"]
 Access = Literal["read", "write", "delete"]
 
 EVERYTHING = "*"
@@ -56,8 +59,10 @@ class PathFact:
     """The path as it is written in the command."""
     recursive: bool = False
     """Everything below it is accessed too."""
+    missing: bool = False
+    """Outside the workspace; there is no such file, and the command cannot make one."""
     below: bool = False
-    """A secret below a directory that is read recursively. It appears empty in the read-only sandbox."""
+    """A secret below a directory that is read recursively. It appears empty in a sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,10 @@ class CallFacts:
     url: str | None = None
     mcp: str | None = None
     """`server/tool` for a tool of an MCP server."""
+    mcp_digest: str | None = None
+    """The hash of the definition of the MCP tool: its description and its schema."""
+    mcp_reads: bool = False
+    """The MCP server says that the tool only reads."""
     git_programs: tuple[str, ...] = ()
     """Git settings that name a program, in the repositories in which the command runs git."""
     own_programs: tuple[str, ...] = ()
@@ -80,12 +89,20 @@ class CallFacts:
     """The arguments contain the placeholder of a masked secret."""
     walled: bool = False
     """A read-only sandbox is available, in which a command can change nothing."""
+    confined: bool = False
+    """A workspace sandbox is available, in which a command can change only the workspace and reaches no network."""
     scripts: tuple[tuple[str, str], ...] = ()
     """Workspace files that a command would run, each with the hash of its content. A changed file is another call."""
-    elsewhere: bool = False
-    """The command would not start in the workspace root, for which rules are made."""
+    folder: str = ""
+    """Where the command starts, relative to the workspace root. Empty if it is the root."""
     for_real: bool = False
     """The model says that the command must write or access the network."""
+    background: bool = False
+    """The command keeps running after the call."""
+    taint: Taint | None = None
+    """What the call loses because text from outside the workspace was read. None if none was read."""
+    hook: str | None = None
+    """Why a hook wants the user to be asked. None if none does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +113,17 @@ class Rule:
     tool: str
     pattern: str = EVERYTHING
     scope: Scope = "session"
+    folder: str = ""
+    """An allow rule for a command holds only in this directory, relative to the workspace root."""
 
 
 def fault_of(rule: Rule) -> str | None:
     """Return what is wrong with a rule. None if it is valid."""
     if not rule.tool or not rule.pattern:
         return "its tool and pattern must not be empty"
-    if len(rule.pattern) > MAX_PATTERN or len(rule.tool) > 200:
+    if len(rule.pattern) > MAX_PATTERN or len(rule.tool) > 200 or len(rule.folder) > MAX_PATTERN:
         return "it is too long"
-    text = rule.tool + rule.pattern
+    text = rule.tool + rule.pattern + rule.folder
     if (exact(text) if rule.decision == "allow" else display_safe(text)) != text:
         return "it contains invisible characters"
     if rule.decision == "allow" and rule.tool == EVERYTHING and rule.pattern in {EVERYTHING, "**"}:
@@ -249,5 +268,12 @@ def host_matches(pattern: str, host: str) -> bool:
     return pattern in {EVERYTHING, host}
 
 
-def mcp_matches(pattern: str, name: str) -> bool:
+MCP_DIGEST = re.compile(r"@[0-9a-f]{12}$")
+"""At the end of the pattern of a stored rule: the definition of the MCP tool when it was allowed."""
+
+
+def mcp_matches(pattern: str, name: str, digest: str | None = None) -> bool:
+    """Match an MCP tool. A pattern with a digest matches only the definition that it was made for."""
+    if bound := MCP_DIGEST.search(pattern):
+        return pattern[: bound.start()] == name and digest is not None and bound.group() == f"@{digest}"
     return name.startswith(pattern[:-1]) if pattern.endswith("/*") else pattern in {EVERYTHING, name}

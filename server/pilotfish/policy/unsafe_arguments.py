@@ -68,6 +68,11 @@ _OPERAND = re.compile(r"(?![-/~])(?!.*(?:^|/)\.\.(?:/|$))[A-Za-z0-9_./:@\[\], -]
 """A file of the workspace, or a test in one."""
 
 
+def known_prefix(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the longest prefix of a command for which a rule is suggested. Empty if there is none."""
+    return max((known for known in PREFIXES if tuple(words[: len(known)]) == known), key=len, default=())
+
+
 def breaks_out(words: Sequence[str], prefix: int) -> bool:
     """Whether the words after the first `prefix` ones may change what the command does.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,6 +13,12 @@ from pilotfish.conversation import messages, records
 from pilotfish.protocol import wire
 
 _BLOCK: TypeAdapter[wire.ContentBlock] = TypeAdapter(wire.ContentBlock)
+W = TypeVar("W", bound=wire.Wire)
+
+
+def same(shape: type[W], value: object) -> W:
+    """Convert a value whose attributes have the names and types of the shape's fields, nested values included."""
+    return shape.model_validate(value, from_attributes=True, by_name=True)
 
 
 def update(record: records.Record, session: wire.Session | None) -> wire.Update | None:
@@ -23,7 +29,7 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
         case records.ToolCallRecord():
             return wire.CallUpdate(call=call(record.call))
         case records.StateRecord():
-            return wire.StateChanged(state=record.state, iteration=record.iteration)
+            return same(wire.StateChanged, record)
         case records.SteerRecord():
             return wire.StateChanged(
                 state="user_input",
@@ -34,42 +40,23 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
         case records.TurnStartRecord():
             return wire.TurnStarted(prompt_id=record.prompt_id, prompt=blocks(record.prompt))
         case records.PlanRecord():
-            return wire.PlanUpdate(entries=_plan(record.entries))
+            return same(wire.PlanUpdate, record)
         case records.FileChangeRecord():
-            return wire.FileChanged(
-                uri=record.uri,
-                change=record.change,
-                added=record.added,
-                removed=record.removed,
-                via=record.via,
-                call_id=record.call_id,
-                old_uri=record.old_uri,
-            )
+            return same(wire.FileChanged, record)
+        case records.ReviewRecord():
+            return wire.ReviewChanged(files=(same(wire.DecidedFile, record),))
         case records.UsageRecord():
-            return wire.UsageUpdate(
-                usage=usage(record.usage),
-                context_used=record.context_used,
-                context_window=record.context_window,
-            )
+            return same(wire.UsageUpdate, record)
         case records.NoticeRecord():
-            return wire.Notice(
-                level=record.level,
-                message=record.message,
-                remedy=record.remedy,
-                retry_after=record.retry_after,
-                cause=record.cause,
-            )
+            return same(wire.Notice, record)
+        case records.ClaimRecord():
+            return same(wire.ClaimChecked, record)
         case records.CompactionRecord():
-            return wire.Compaction(before=record.before, after=record.after, summary=record.summary)
+            return same(wire.Compaction, record)
         case records.SessionRecord():
             return None if session is None else wire.SessionInfo(session=session)
         case records.TurnEndRecord():
-            return wire.TurnEnded(
-                stop_reason=record.stop_reason,
-                usage=usage(record.usage),
-                error=failure(record.error),
-                receipt=receipt(record.receipt),
-            )
+            return same(wire.TurnEnded, record)
         case records.MessageRecord() | records.ApprovalRecord() | records.UndoRecord():
             return None
         case _:
@@ -88,65 +75,30 @@ def item(item: core_items.Item) -> wire.Item:
                 prompt_id=item.prompt_id,
                 at=moment(item.timestamp),
             )
-        case core_items.MessageItem():
-            return wire.MessageItem(id=item.id, turn_id=item.turn_id, seq=item.seq, text=item.text)
-        case core_items.ThoughtItem():
-            return wire.ThoughtItem(id=item.id, turn_id=item.turn_id, seq=item.seq, text=item.text)
         case core_items.CallItem():
             return wire.CallItem(id=item.id, turn_id=item.turn_id, seq=item.seq, call=call(item.call))
-        case core_items.PlanItem():
-            return wire.PlanItem(id=item.id, turn_id=item.turn_id, seq=item.seq, entries=_plan(item.entries))
-        case core_items.NoticeItem():
-            return wire.NoticeItem(
-                id=item.id,
-                turn_id=item.turn_id,
-                seq=item.seq,
-                level=item.level,
-                message=item.message,
-                remedy=item.remedy,
-                cause=item.cause,
-            )
-        case core_items.CompactionItem():
-            return wire.CompactionItem(
-                id=item.id,
-                turn_id=item.turn_id,
-                seq=item.seq,
-                before=item.before,
-                after=item.after,
-                summary=item.summary,
-            )
-        case core_items.FileChangeItem():
-            return wire.FileChangeItem(
-                id=item.id,
-                turn_id=item.turn_id,
-                seq=item.seq,
-                uri=item.uri,
-                change=item.change,
-                added=item.added,
-                removed=item.removed,
-                via=item.via,
-                call_id=item.call_id,
-                old_uri=item.old_uri,
-            )
         case core_items.TurnEndItem():
-            return wire.TurnEndItem(
-                id=item.id,
-                turn_id=item.turn_id,
-                seq=item.seq,
-                stop_reason=item.stop_reason,
-                usage=usage(item.usage),
-                error=failure(item.error),
-                receipt=receipt(item.receipt),
-                undone=item.undone,
-                at=moment(item.timestamp),
-            )
+            return same(wire.TurnEndItem, item).model_copy(update={"at": moment(item.timestamp)})
+        case core_items.MessageItem():
+            return same(wire.MessageItem, item)
+        case core_items.ThoughtItem():
+            return same(wire.ThoughtItem, item)
+        case core_items.PlanItem():
+            return same(wire.PlanItem, item)
+        case core_items.NoticeItem():
+            return same(wire.NoticeItem, item)
+        case core_items.ClaimItem():
+            return same(wire.ClaimItem, item)
+        case core_items.CompactionItem():
+            return same(wire.CompactionItem, item)
+        case core_items.FileChangeItem():
+            return same(wire.FileChangeItem, item)
         case _:
             assert_never(item)
 
 
 def call(value: messages.CanonicalToolCall) -> wire.ToolCall:
     """Convert the current state of a call."""
-    result, approval = value.result, value.approval
     return wire.ToolCall(
         id=value.id,
         name=value.name,
@@ -155,58 +107,15 @@ def call(value: messages.CanonicalToolCall) -> wire.ToolCall:
         status=value.status.value,
         args=dict(value.args),
         locations=tuple(_location(location) for location in value.locations),
-        result=result and wire.CallResult(text=result.text, truncated=result.truncated, bytes=result.bytes),
+        result=value.result and same(wire.CallResult, value.result),
         diff=value.diff,
         error=value.error,
         started_at=moment(value.started_at),
         duration_ms=value.duration_ms,
-        approval=approval
-        and wire.CallApproval(
-            decision=approval.decision,
-            by=approval.by,
-            reason=approval.reason,
-            approval_id=approval.approval_id,
-            option_id=approval.option_id,
-            rule=approval.rule,
-            digest=approval.digest,
-            feedback=approval.feedback,
-            amended=approval.amended,
-        ),
+        approval=value.approval and same(wire.CallApproval, value.approval),
         raw_args=value.raw_args,
         recovered=value.recovered,
-    )
-
-
-def usage(value: records.Usage) -> wire.Usage:
-    return wire.Usage(
-        input_tokens=value.input_tokens,
-        output_tokens=value.output_tokens,
-        cached_tokens=value.cached_tokens,
-        requests=value.requests,
-        tool_calls=value.tool_calls,
-        cost=value.cost,
-    )
-
-
-def failure(value: records.Failure | None) -> wire.Failure | None:
-    return value and wire.Failure(
-        message=value.message,
-        remedy=value.remedy,
-        retryable=value.retryable,
-        kind=value.kind,
-        retry_after=value.retry_after,
-    )
-
-
-def receipt(value: records.Receipt | None) -> wire.Receipt | None:
-    return value and wire.Receipt(
-        turn_id=value.turn_id,
-        took_ms=value.took_ms,
-        cancelled_calls=value.cancelled_calls,
-        killed_processes=tuple(
-            wire.KilledProcess(pid=process.pid, command=process.command) for process in value.killed_processes
-        ),
-        changed_files=value.changed_files,
+        parent_id=value.parent_id,
     )
 
 
@@ -240,12 +149,6 @@ def _chunk(record: records.ChunkRecord) -> wire.Update:
             return wire.Progress(call_id=record.item_id, text=record.text)
         case _:
             assert_never(record.channel)
-
-
-def _plan(entries: Iterable[records.PlanEntry]) -> tuple[wire.PlanEntry, ...]:
-    return tuple(
-        wire.PlanEntry(content=entry.content, status=entry.status, priority=entry.priority) for entry in entries
-    )
 
 
 def _location(value: messages.Location) -> wire.Location:

@@ -14,6 +14,7 @@ from typing import Any, cast, get_args
 
 from pilotfish.protocol import wire
 from pilotfish.protocol.shapes import Alias, Shape, ShapeField, alias_names, key_of, shapes, spell
+from pilotfish.text.markdown_table import table
 
 TARGET = Path(__file__).parents[2] / "PROTOCOL.md"
 RECORDED = Path(__file__).parents[3] / "tests" / "protocol" / "recorded.json"
@@ -47,8 +48,8 @@ def generate() -> str:
     return prose.format(
         version=wire.PROTOCOL_VERSION,
         hello="\n\n".join(page.shape(name) for name in ("Hello", "ClientAbilities", "HelloResult")),
-        settings="\n\n".join(page.shape(name) for name in ("Settings", "Budget", "RuleSetting")),
-        errors=_table(
+        settings="\n\n".join(page.shape(name) for name in ("Settings", "Budget", "Endpoint", "RuleSetting")),
+        errors=table(
             ("code", "name", "when"),
             ((str(code), f"`{name}`", _ERRORS[name]) for name, code in wire.ERROR_CODES.items()),
         ),
@@ -97,12 +98,12 @@ class _Page:
         if not shape.fields:
             return head
         rows = ((f"`{field.name}`", self._type(field), field.words) for field in shape.fields)
-        return f"{head}\n\n{_table(('field', 'type', ''), rows)}"
+        return f"{head}\n\n{table(('field', 'type', ''), rows)}"
 
     def aliases(self, found: Iterable[Shape | Alias]) -> list[str]:
         named = [alias for alias in found if isinstance(alias, Alias)]
         rows = ((f"`{alias.name}`", self._words(alias)) for alias in named)
-        return [_table(("name", "one of"), rows)]
+        return [table(("name", "one of"), rows)]
 
     def rest(self) -> list[str]:
         """The shapes that have not been rendered yet; they are used by other shapes."""
@@ -151,7 +152,7 @@ def _short(value: Any) -> Any:
 
 
 def _methods_table(rows: Mapping[str, wire.Method]) -> str:
-    return _table(
+    return table(
         ("method", "kind", "params", "result", ""),
         (
             (
@@ -168,11 +169,6 @@ def _methods_table(rows: Mapping[str, wire.Method]) -> str:
 
 def _members(union: Any) -> list[str]:
     return [member.__name__ for member in get_args(get_args(union)[0])]
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 if __name__ == "__main__":

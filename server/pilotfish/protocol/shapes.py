@@ -17,9 +17,13 @@ from pilotfish.protocol import wire
 from pilotfish.protocol.wire import (
     approvals,
     base,
+    connections,
     content,
     editor_requests,
+    edits,
     hello,
+    language_models,
+    review,
     server_requests,
     session,
     session_requests,
@@ -38,8 +42,12 @@ _TOPICS: tuple[ModuleType, ...] = (
     approvals,
     hello,
     session_requests,
+    review,
     server_requests,
+    connections,
     editor_requests,
+    edits,
+    language_models,
 )
 
 BASES = frozenset({"Wire", "Whole", "Lsp", "ItemBase"})
@@ -87,7 +95,7 @@ def shapes() -> tuple[Shape | Alias, ...]:
         elif get_origin(value) in (Literal, Annotated):
             found.append(Alias(name, value))
     of_settings = _words(settings)
-    of_user = (settings.Budget, settings.RuleSetting, settings.Settings)
+    of_user = (settings.Budget, settings.Endpoint, settings.RuleSetting, settings.Settings)
     return (*found, *(_shape(model, of_settings) for model in of_user))
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import orjson
 
 from pilotfish.errors import BadRequest
-from pilotfish.store.db.bodies import blobs_of
-from pilotfish.store.db.search import terms_of
-from pilotfish.store.db.tables import LAST_N, Tables
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import SessionRow, Snippet
+from pilotfish.store.search_terms import terms_of
+from pilotfish.store.tables.bodies import blobs_of
+from pilotfish.store.tables.tables import LAST_N, ShareLevel, Tables
 
 if TYPE_CHECKING:
     from pilotfish.store.export.archive import SessionArchive
@@ -95,6 +95,10 @@ class Catalog:
         await self._ledger.write(lambda tables: tables.configure(session_id, model, mode))
         return await self.get(session_id)
 
+    async def share(self, session_id: str, level: ShareLevel) -> None:
+        """Set what the other users of the database may do with a session. Raises `StorageError` if it has one user."""
+        await self._ledger.write(lambda tables: tables.share(session_id, level))
+
     async def delete(self, session_id: str) -> None:
         """Delete a session: its records, its text in the search index, and blobs that no other session references. The
         freed space is overwritten. Raises `SessionBusy` if another process has the lease."""
@@ -120,6 +124,7 @@ class Catalog:
                 created_at=now,
                 updated_at=now,
                 forked_from=session_id,
+                imported=source.imported if upto_n is None else min(source.imported, upto_n),
             )
             tables.fork(session_id, row, LAST_N if upto_n is None else upto_n)
 
@@ -149,24 +154,27 @@ class Catalog:
 
         return await self._ledger.read(export)
 
-    async def import_json(self, text: str, new_id: str) -> SessionRow:
+    async def import_json(self, text: str, new_id: str, *, workspace: str | None = None) -> SessionRow:
         """Import a session that `export_json` wrote, under a new id. Raises `BadRequest` that names the wrong field."""
         from pilotfish.store.export.archive import from_json
 
-        return await self._import(await asyncio.to_thread(from_json, text), new_id)
+        return await self._import(await asyncio.to_thread(from_json, text), new_id, workspace)
 
     async def import_legacy(
-        self, text: str, new_id: str, *, workspace: str | None = None, model: str = "", mode: str = "ask"
+        self, text: str, new_id: str, *, workspace: str | None = None, model: str = ""
     ) -> SessionRow:
         """Import a `sessions/{id}.json` of the older format, under a new id."""
         from pilotfish.store.export.legacy import from_legacy
 
-        archive = await asyncio.to_thread(from_legacy, text, workspace=workspace, model=model, mode=mode)
-        return await self._import(archive, new_id)
+        archive = await asyncio.to_thread(from_legacy, text, workspace=workspace, model=model, mode="ask")
+        return await self._import(archive, new_id, workspace)
 
-    async def _import(self, archive: SessionArchive, new_id: str) -> SessionRow:
-        row = archive.row._replace(id=new_id)
-        await self._ledger.write(lambda tables: tables.bring_in(row, archive.entries, archive.blobs))
+    async def _import(self, archive: SessionArchive, new_id: str, workspace: str | None) -> SessionRow:
+        """Anybody may have written the file: its mode, its folder and its approvals do not count here."""
+        entries = [entry for entry in archive.entries if entry.record.type != "approval"]
+        last = max((entry.n for entry in archive.entries), default=1)
+        row = archive.row._replace(id=new_id, mode="ask", workspace=workspace, imported=last)
+        await self._ledger.write(lambda tables: tables.bring_in(row, entries, archive.blobs))
         return await self.get(new_id)
 
 

@@ -1,7 +1,7 @@
 """Leases on sessions: one process at a time may write to a session, through any number of callers in that process.
 
-A lease is a lock on a file, so it ends with the last `release` or with the process. The file's text names the owner.
-The file is removed when the ledger is closed, not at the end of each turn, because removing a file can be slow.
+A lease is a lock that ends with the last `release` or with the process: on a file beside a SQLite database
+(`FileLocks`), or on the connection to a PostgreSQL database (`postgres.locks`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
 from pilotfish.errors import SessionBusy
 from pilotfish.store.locks import lock_alone, make_private, open_lock_file
-
-NO_FILE: Final = -1
-"""the file descriptor of a lease without a lock file: the directory cannot be written"""
 
 REMOVING_SECONDS: Final = 0.2
 """time limit for removing lock files when the ledger is closed; a remaining file does no harm"""
@@ -44,86 +40,110 @@ class Lease:
             release(self.session_id)
 
 
-@dataclass(slots=True)
-class _Lock:
-    fd: int
-    """the open lock file"""
-    leases: int = 1
+class SessionLocks(Protocol):
+    """Locks on sessions that exclude other processes, and end with this one."""
+
+    def lock(self, session_id: str) -> None:
+        """Lock a session. Raises `SessionBusy` that names the process that has the lock. May block."""
+        ...
+
+    def unlock(self, session_id: str) -> None:
+        """Unlock a session. Does not block."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class SessionLeases:
-    """The leases of one ledger. `label` names this program to other processes.
+    """The leases of one ledger.
 
     A session with `unsaved` records stays locked after the last release: another process would reuse their numbers.
     """
 
-    def __init__(self, directory: Path, label: str, unsaved: Callable[[str], bool] = lambda _: False) -> None:
-        self._directory = directory
-        self._label = label
+    def __init__(self, locks: SessionLocks, unsaved: Callable[[str], bool] = lambda _: False) -> None:
+        self._locks = locks
         self._unsaved = unsaved
-        self._locks: dict[str, _Lock] = {}
-        self._leftover_files: dict[str, None] = {}
-        """sessions that are not leased any more, whose lock files still exist"""
+        self._leases: dict[str, int] = {}
+        """the number of leases of each locked session"""
         self._taking = threading.Lock()
         """held while a lease is taken: that happens on several threads"""
         self._counting = threading.Lock()
-        """guards `_locks`; held only briefly"""
+        """guards `_leases`; held only briefly"""
 
     def has(self, session_id: str) -> bool:
-        return session_id in self._locks
+        return session_id in self._leases
 
     def take(self, session_id: str) -> Lease:
         """Lease a session. Raises `SessionBusy` that names the process that has the lease."""
         with self._taking:
             if not self._join(session_id):
-                try:
-                    fd = self._lock(self._path(session_id))
-                except OSError:
-                    # The directory cannot be written, so no other process can write to the session either.
-                    fd = NO_FILE
-                self._locks[session_id] = _Lock(fd)
+                self._locks.lock(session_id)
+                self._leases[session_id] = 1
         return Lease(session_id, self._release)
 
     def release_all(self) -> None:
-        for session_id in list(self._locks):
-            self._unlock(self._locks.pop(session_id), session_id)
-        until = time.monotonic() + REMOVING_SECONDS
-        while self._leftover_files and time.monotonic() < until:
-            _remove(self._path(self._leftover_files.popitem()[0]))
+        for session_id in list(self._leases):
+            del self._leases[session_id]
+            self._locks.unlock(session_id)
+        self._locks.close()
 
     def _join(self, session_id: str) -> bool:
         """Add a lease if this process has already locked the session. Returns whether it has."""
         with self._counting:
-            lock = self._locks.get(session_id)
-            if lock is not None:
-                lock.leases += 1
-        return lock is not None
+            if session_id not in self._leases:
+                return False
+            self._leases[session_id] += 1
+            return True
 
     def _release(self, session_id: str) -> None:
         with self._counting:
-            lock = self._locks.get(session_id)
-            if lock is None:
+            if session_id not in self._leases:
                 return
-            lock.leases -= 1
+            self._leases[session_id] -= 1
         self._unlock_if_unwanted(session_id)
 
     def release_unwanted(self) -> None:
         """Unlock sessions that were released while they had unsaved records. Called on the writer's thread."""
-        for session_id in list(self._locks):
+        for session_id in list(self._leases):
             self._unlock_if_unwanted(session_id)
 
     def _unlock_if_unwanted(self, session_id: str) -> None:
         with self._counting:
-            lock = self._locks.get(session_id)
-            if lock is None or lock.leases or self._unsaved(session_id):
+            if self._leases.get(session_id) != 0 or self._unsaved(session_id):
                 return
-            del self._locks[session_id]
-        self._unlock(lock, session_id)
+            del self._leases[session_id]
+        self._locks.unlock(session_id)
 
-    def _unlock(self, lock: _Lock, session_id: str) -> None:
-        if lock.fd != NO_FILE:
+
+class FileLocks:
+    """A lock file for each session. Its text names the owner: `label` and the process.
+
+    A file is removed when the ledger is closed, not at the end of each turn, because removing a file can be slow.
+    """
+
+    def __init__(self, directory: Path, label: str) -> None:
+        self._directory = directory
+        self._label = label
+        self._files: dict[str, int] = {}
+        """the open lock file of each locked session"""
+        self._leftover_files: dict[str, None] = {}
+        """sessions that are not locked any more, whose lock files still exist"""
+
+    def lock(self, session_id: str) -> None:
+        # An error: the directory cannot be written, so no other process can write to the session either.
+        with contextlib.suppress(OSError):
+            self._files[session_id] = self._lock(self._path(session_id))
+
+    def unlock(self, session_id: str) -> None:
+        fd = self._files.pop(session_id, None)
+        if fd is not None:
             self._leftover_files[session_id] = None
-            os.close(lock.fd)
+            os.close(fd)
+
+    def close(self) -> None:
+        until = time.monotonic() + REMOVING_SECONDS
+        while self._leftover_files and time.monotonic() < until:
+            _remove(self._path(self._leftover_files.popitem()[0]))
 
     def _lock(self, path: Path) -> int:
         while True:

@@ -1,4 +1,4 @@
-"""The ledger: append-only records of all sessions, in one SQLite database.
+"""The ledger: append-only records of all sessions, in one database: SQLite (the default) or PostgreSQL.
 
 Guarantees:
 - A record is *written* when its append is done: it survives the end of the process, including `kill -9`.
@@ -26,15 +26,17 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pilotfish.conversation.records import Entry
-from pilotfish.errors import SessionBusy
-from pilotfish.store.db.blobs import hash_of
-from pilotfish.store.db.database import directory_of
-from pilotfish.store.db.reader import Reader
-from pilotfish.store.db.sqlite_errors import DamagedDatabase
-from pilotfish.store.db.tables import Tables
-from pilotfish.store.db.writer import DatabaseWriter
-from pilotfish.store.leases import Lease, SessionLeases
+from pilotfish.errors import SessionBusy, StorageError
+from pilotfish.store.backend import Database
+from pilotfish.store.database_errors import DamagedDatabase, DatabaseUnavailable
+from pilotfish.store.leases import FileLocks, Lease, SessionLeases, SessionLocks
+from pilotfish.store.reader import Reader
 from pilotfish.store.rows import Heads, RecordPage, StoreNotice
+from pilotfish.store.sqlite.backend import SqliteDatabase
+from pilotfish.store.sqlite.database import directory_of
+from pilotfish.store.tables.blobs import hash_of
+from pilotfish.store.tables.tables import Tables
+from pilotfish.store.writer import DatabaseWriter
 
 __all__ = ["Heads", "Lease", "Ledger", "RecordPage", "StoreNotice"]
 
@@ -47,22 +49,45 @@ LEASE_RETRY_SECONDS: Final = 0.01
 class Ledger:
     """The records of all sessions. Its methods are called on the event loop."""
 
-    def __init__(self, directory: Path, label: str) -> None:
+    def __init__(self, directory: Path, database: Database, locks: SessionLocks) -> None:
         self.directory = directory
-        self._writer = DatabaseWriter(directory)
+        """for files on this machine"""
+        self._writer = DatabaseWriter(database)
         self._reader = Reader(self._writer)
-        # The name of the directory must not change: programs of all versions must exclude each other.
-        self._leases = SessionLeases(directory / "holds", label, self._writer.has_unsaved)
+        self._leases = SessionLeases(locks, self._writer.has_unsaved)
         self._writer.on_saved = self._leases.release_unwanted
 
     @classmethod
     def open(cls, location: Path | str | None = None, *, label: str = "Pilotfish") -> Ledger:
-        """The ledger at a `storage` setting. None means the user's state directory. `label` names this program to other
-        processes that want to lease the same session.
+        """The ledger at a `storage` setting: a directory, or the URL of a PostgreSQL database. None means the user's
+        state directory. `label` names this program to other processes that want to lease the same session.
 
         Returns at once: the database is opened on a thread. If that fails, the ledger works in memory (`unsaved`).
         """
-        return cls(directory_of(location), label)
+        directory = directory_of(location)
+        if isinstance(location, str) and location.lower().startswith(("postgresql://", "postgres://")):
+            return cls._open_postgres(directory, location, label)
+        # The name of the directory must not change: programs of all versions must exclude each other.
+        return cls(directory, SqliteDatabase(directory), FileLocks(directory / "holds", label))
+
+    @classmethod
+    def _open_postgres(cls, directory: Path, url: str, label: str) -> Ledger:
+        try:
+            from pilotfish.store.postgres.backend import PostgresDatabase
+        except ImportError as error:
+            raise StorageError(
+                "`storage` names a PostgreSQL database, and the driver for it is not installed.",
+                remedy="Install it with: pip install 'pilotfish[postgres]'",
+            ) from error
+        database = PostgresDatabase(url, label, directory)
+        ledger = cls(directory, database, database.locks)
+        database.locks.run = ledger._writer.run
+        return ledger
+
+    @property
+    def description(self) -> str:
+        """Where the sessions are, for the user: a directory or a URL without a password."""
+        return self._writer.database.description
 
     @property
     def unsaved(self) -> str | None:
@@ -109,7 +134,7 @@ class Ledger:
 
     async def put_blob(self, data: bytes) -> str:
         """Store bytes once, and return their hash. They are kept while a record references them (`Attachment.blob`,
-        `CallResult.blob`, `FileChangeRecord.before` and `after`)."""
+        `CallResult.blob`, the contents of a `FileChangeRecord` or `ReviewRecord`)."""
         hash_ = hash_of(data) if len(data) < 65_536 else await asyncio.to_thread(hash_of, data)
         await self.write(lambda tables: tables.blobs.put(hash_, data))
         return hash_
@@ -168,6 +193,8 @@ class Ledger:
                 return await self._reader.read(work)
             except DamagedDatabase:
                 await self.check()
+            except DatabaseUnavailable:
+                pass  # the reader's connection has ended; the writer connects again, or says why not
         return await self._writer.read(work)
 
 

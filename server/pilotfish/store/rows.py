@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -46,6 +47,10 @@ class SessionRow(NamedTuple):
     requests: int = 0
     tool_calls: int = 0
     cost: float | None = None
+    imported: int = 0
+    """The number of the last record that came with an import. 0 if the session was made here."""
+    reasoning_tokens: int = 0
+    unpriced_requests: int = 0
 
     @property
     def usage(self) -> Usage:
@@ -57,7 +62,21 @@ class SessionRow(NamedTuple):
             requests=self.requests,
             tool_calls=self.tool_calls,
             cost=self.cost,
+            reasoning_tokens=self.reasoning_tokens,
+            unpriced_requests=self.unpriced_requests,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeSession:
+    """Everything that is stored of a session. `named` says whether the user chose its title."""
+
+    row: SessionRow
+    heads: Heads
+    named: bool
+    kept: tuple[Entry, ...]
+    unfinished: tuple[Entry, ...]
+    blobs: Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""Makes text safe to display: invisible, bidirectional and control characters are escaped."""
+"""Makes text safe to display: invisible, bidirectional and control characters are escaped, and words that mix letters
+of several scripts are named."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -32,6 +34,36 @@ def exact(text: str) -> str:
 def one_line(text: str) -> str:
     """Like `exact`, with line ends escaped too."""
     return exact(text).replace("\n", "\\n")
+
+
+def with_blanks(text: str) -> str:
+    """Like `exact`, with blanks and line ends that are easily overlooked shown: `·` for each blank at the end of a line
+    or beside another blank, `⏎` at every line end."""
+    shown = re.sub(r" {2,}| +(?=\n|$)", lambda blanks: "·" * len(blanks.group()), exact(text))
+    return shown.replace("\n", "⏎\n")
+
+
+def mixed_scripts(text: str) -> tuple[str, ...]:
+    """Return the words that mix Latin letters with letters of a script that looks like Latin, each with the foreign
+    letters: `pаypal (а is CYRILLIC)`."""
+    if text.isascii():
+        return ()
+    found: dict[str, None] = {}
+    for word in re.findall(r"[^\W\d_]+", text):
+        scripts = {char: _script(char) for char in word}
+        alike = [f"{char} is {script}" for char, script in scripts.items() if script in _LOOK_LIKE_LATIN]
+        if alike and ("LATIN" in scripts.values() or "FULLWIDTH" in scripts.values()):
+            found[f"{word} ({', '.join(alike)})"] = None
+    return tuple(found)
+
+
+_LOOK_LIKE_LATIN = frozenset(
+    {"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "FULLWIDTH", "MATHEMATICAL"}
+)
+
+
+def _script(char: str) -> str:
+    return unicodedata.name(char, "").partition(" ")[0]
 
 
 def shows(char: str) -> bool:

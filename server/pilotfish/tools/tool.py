@@ -6,8 +6,10 @@ it runs. A tool never asks for approval and never opens a path itself: it uses `
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
@@ -16,10 +18,13 @@ from pydantic import BaseModel, ConfigDict
 from pilotfish.conversation.messages import Category, Location
 from pilotfish.conversation.records import PlanEntry
 from pilotfish.errors import Refused
-from pilotfish.workspace.files.changes import FileChange
+from pilotfish.text.display_safe import one_line
+from pilotfish.workspace.edits.changes import FileChange
+from pilotfish.workspace.edits.drafts import FilePreview
 from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
 
 if TYPE_CHECKING:
+    from pilotfish.workspace.effects import Effects
     from pilotfish.workspace.workspace import Workspace
 
 
@@ -53,20 +58,16 @@ class Subject:
     command: str | None = None
     for_real: bool = False
     """the command must write or use the network, so it is not tried in the read-only sandbox"""
+    background: bool = False
+    """the command keeps running after the call"""
     cwd: str | None = None
     url: str | None = None
     mcp: str | None = None
     """`server/tool` of an MCP server"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilePreview:
-    """A file before and after, with the document version that `before` was read at."""
-
-    path: Path
-    before: str | None
-    after: str | None
-    version: str
+    mcp_digest: str | None = None
+    """hash of the definition of the MCP tool"""
+    mcp_reads: bool = False
+    """an MCP server that the user marked as trusted says that the tool only reads"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,36 @@ class Preview:
     files: tuple[FilePreview, ...] = ()
     command: str = ""
     cwd: str = ""
+    background: bool = False
+    """the command keeps running after the call"""
+    timeout: float | None = None
+    """seconds after which the command is stopped"""
     text: str = ""
+    impact: str = ""
+    """what else depends on the files, in one line"""
+    tried: Tried | None = None
+    """the command was tried out, and `files` are what it changed: "Allow" applies exactly that"""
+
+    def name_of(self, file: FilePreview) -> str:
+        """A file in the diff: its name, and for a command, which may change any file, where it is."""
+        return one_line(file.path.name if self.kind == "diff" else os.path.relpath(file.path, self.cwd))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """How a command ended that was tried out."""
+
+    output: str
+    exit_code: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image for the model."""
+
+    media_type: str
+    data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +120,8 @@ class Result:
     text: str
     diff: str | None = None
     changes: tuple[FileChange, ...] = ()
+    images: tuple[Image, ...] = ()
+    """sent in the message after the result; a tool of ours returns them only if `Context.takes_images`"""
     failed: bool = False
     """the tool worked, but what it ran failed (for example by its exit code)"""
 
@@ -106,10 +138,13 @@ def encodable(text: str) -> str:
     return text
 
 
-class Research(Protocol):
-    """Runs a read-only subagent on a question and reports its steps as progress."""
+SubagentKind = Literal["research", "task"]
 
-    async def __call__(self, question: str, progress: Callable[[str], None]) -> str: ...
+
+class Delegate(Protocol):
+    """Runs a subagent on a prompt, reports its steps as the progress of the call, and returns its answer."""
+
+    async def __call__(self, kind: SubagentKind, prompt: str) -> str: ...
 
 
 class AskUser(Protocol):
@@ -126,14 +161,18 @@ class Context:
     call_id: str
     progress: Callable[[str], None]
     ask_user: AskUser
-    research: Research
+    delegate: Delegate
     show_plan: Callable[[Sequence[PlanEntry]], None]
     read_output: Callable[[str, int, int], Awaitable[str]]
     """(call id, first line, line count) → a page of an earlier call's whole output"""
+    read_skill: Callable[[str, str], Awaitable[str]]
+    """(name, file of its folder or nothing) → the instructions of a skill, or that file"""
     max_output: int
     """maximum bytes of one result that are sent to the model"""
     timeout: float
     """default timeout of a command in seconds"""
+    takes_images: bool = False
+    """whether the model can be given images"""
     network: Network = "public"
     """what the call may connect to"""
     approved: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -143,6 +182,9 @@ class Context:
 
     leave: Leave = READ_ONLY_LEAVE
     """what a command of this call may do; the default is read-only"""
+
+    effects: Effects | None = None
+    """the command of this call was tried out: its preview shows these effects, its run applies them"""
 
     def path(self, text: str) -> Path:
         """The resolved path. Raises Refused if it resolves to another path than when policy checked it."""
@@ -172,14 +214,24 @@ class Tool(Generic[A]):
     title: Callable[[A], str]
     subject: Callable[[A], Subject] = no_subject
     preview: Callable[[Context, A], Awaitable[Preview]] | None = None
+    try_out: Callable[[Context, A], Awaitable[Effects]] | None = None
+    """runs the call where it changes nothing, so that the question can show its effects; raises NotApplicable"""
     locations: Callable[[Context, A], tuple[Location, ...]] = no_locations
     repeatable: bool = False
     """safe to run again after a temporary error"""
+    delegates: bool = False
+    """a subagent does the work: the call itself changes nothing and does not count among those that run"""
+    queries: str | None = None
+    """what it asks language servers (`LanguageQueries.query`); it is not offered where nobody answers that"""
+    own_words: bool = False
+    """the result is the words of the user or of Pilotfish, so it is not fenced"""
 
 
+@cache
 def parameters(args: type[Args]) -> dict[str, Any]:
     """The JSON schema for the model. It is sent with every request, so it is kept small: no titles, no nulls,
-    references are inlined, and bounds that models rarely exceed are left out. Validation still checks all bounds."""
+    references are inlined, and bounds that models rarely exceed are left out. Validation still checks all bounds.
+    The schema is shared: do not modify it."""
     schema = args.model_json_schema()
     shared = schema.pop("$defs", {})
     plain = _plain(schema, shared)

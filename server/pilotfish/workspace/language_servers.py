@@ -1,29 +1,31 @@
-"""Queries the editor's other language servers through the editor and parses their answers.
+"""Queries language servers, through the editor or our own, and parses their answers.
 
-Answers have LSP's own types. The results of this module count lines from one; LSP positions (from zero, in the editor's
-units) do not leave this module.
+Answers have LSP's own types. The results of this module count lines from one; LSP positions (from zero, in the units of
+who answers) do not leave this module.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pilotfish.errors import ToolError
-from pilotfish.workspace.editor import Editor
+from pilotfish.errors import PilotfishError, Refused, ToolError
+from pilotfish.text.positions import Text, TextPosition
+from pilotfish.text.uris import path_of
+from pilotfish.workspace.editor import Editor, LanguageQueries
+from pilotfish.workspace.files.paths import ResolvedPath
 from pilotfish.workspace.files.view import View
 
 ANSWER_SECONDS = 15.0
 OFFER_SECONDS = 2.0  # for fixes that are listed with problems
-UNITS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
-"""position encoding → (codec, bytes per unit)"""
+START_SECONDS = 5.0  # for a server of our own that may have to be started
 NEAR_LINES = 3
 """how many lines the line number of a model may be wrong by"""
 
@@ -41,6 +43,10 @@ class Room(Protocol):
 
     @property
     def editor(self) -> Editor: ...
+
+    def answerer(self, method: str) -> LanguageQueries: ...
+
+    def resolve(self, text: str) -> ResolvedPath: ...
 
     async def look(self, path: Path) -> View: ...
 
@@ -175,10 +181,23 @@ class _CodeActions(_Shape):
 
 async def find_places(room: Room, question: str, path: Path, line: int, name: str) -> list[Spot]:
     """Where a symbol is defined (`definition`) or used (`references`)."""
-    place = await _place(room, path, line, name)
+    place = await _place(room, question, path, line, name)
     found = await _ask(room, question, place, _Locations)
     spots = {Spot(_path(item.uri), item.range.start.line + 1) for item in found.locations}
     return [await _with_text(room, spot) for spot in sorted(spots)]
+
+
+async def count_references(room: Room, path: Path, line: int, name: str, seconds: float) -> dict[str, int] | None:
+    """File → how often it refers to a symbol, its definition included. None if no server knows the symbol in time."""
+    if not room.answerer("references").can_answer("references"):
+        return None
+    try:
+        place = await _place(room, "references", path, line, name)
+        found = (await _ask(room, "references", place, _Locations, seconds)).locations
+    except (PilotfishError, OSError):
+        return None
+    counts = Counter(str(_path(item.uri)) for item in found if path_of(item.uri) is not None)
+    return dict(counts) or None
 
 
 async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_SECONDS / 2) -> list[CodeProblem]:
@@ -193,8 +212,9 @@ async def find_problems(room: Room, path: Path | None, seconds: float = ANSWER_S
 
 
 async def known_problems(room: Room, path: Path) -> list[CodeProblem]:
-    """The problems of a file that the editor knows now, without waiting."""
-    return await _problems(room, {"uri": path.as_uri()}, 1.0)
+    """The problems of a file that the editor knows now, without waiting; our own servers are waited for."""
+    own = room.answerer("diagnostics") is not room.editor
+    return await _problems(room, {"uri": path.as_uri()}, START_SECONDS if own else 1.0)
 
 
 async def _problems(room: Room, params: Mapping[str, Any], seconds: float) -> list[CodeProblem]:
@@ -229,9 +249,9 @@ async def find_symbols(room: Room, path: Path | None, query: str | None) -> list
 
 async def rename(room: Room, path: Path, line: int, name: str, new_name: str) -> dict[Path, tuple[str, str]]:
     """The effect of a rename: the text of each file before and after. Nothing is written."""
-    params = {**await _place(room, path, line, name), "newName": new_name}
+    params = {**await _place(room, "rename", path, line, name), "newName": new_name}
     edit = (await _ask(room, "rename", params, _Rename)).edit
-    texts = await _texts(room, edit)
+    texts = await _texts(room, edit, room.answerer("rename").encoding)
     if not texts:
         raise ToolError(f"The language server cannot rename {name!r} here")
     return texts
@@ -257,7 +277,7 @@ async def fix(room: Room, path: Path, line: int, title: str) -> dict[Path, tuple
     actions = await _fixes(room, path, line - 1, line, ANSWER_SECONDS)
     for action in actions:
         if action.title == title:
-            return await _texts(room, action.edit)
+            return await _texts(room, action.edit, room.answerer("codeActions").encoding)
     titles = ", ".join(sorted({repr(action.title) for action in actions})) or "none"
     raise ToolError(f"No such fix in line {line} of {path.name}. Offered there: {titles}. Otherwise use update_file")
 
@@ -271,7 +291,7 @@ async def _fixes(room: Room, path: Path, first: int, last: int, seconds: float) 
     return [action for action in found if action.edit is not None and action.command is None]
 
 
-async def _texts(room: Room, edit: _WorkspaceEdit | None) -> dict[Path, tuple[str, str]]:
+async def _texts(room: Room, edit: _WorkspaceEdit | None, encoding: str) -> dict[Path, tuple[str, str]]:
     """Each file's text before and after an edit."""
     changes: dict[str, list[_TextEdit]] = {}
     for uri, edits in ((edit and edit.changes) or {}).items():
@@ -283,14 +303,14 @@ async def _texts(room: Room, edit: _WorkspaceEdit | None) -> dict[Path, tuple[st
     texts: dict[Path, tuple[str, str]] = {}
     for uri, edits in changes.items():
         view = await room.look(_path(uri))
-        texts[_path(uri)] = (view.text, _edited(view.text, edits, room.editor.encoding))
+        texts[_path(uri)] = (view.text, _edited(view.text, edits, encoding))
     return texts
 
 
 async def _ask(
     room: Room, method: str, params: Mapping[str, Any], shape: type[_S], seconds: float = ANSWER_SECONDS
 ) -> _S:
-    answer = await room.editor.query(method, params, seconds)
+    answer = await room.answerer(method).query(method, params, seconds)
     if answer is None:
         raise ToolError("No language server answered; use grep and read_file instead")
     try:
@@ -299,7 +319,7 @@ async def _ask(
         raise ToolError("The language server sent an invalid answer") from error
 
 
-async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]:
+async def _place(room: Room, method: str, path: Path, line: int, name: str) -> dict[str, Any]:
     """The position of a name in a line, or in a line near it."""
     lines = (await room.look(path)).text.split("\n")
     if line > len(lines):
@@ -312,16 +332,19 @@ async def _place(room: Room, path: Path, line: int, name: str) -> dict[str, Any]
         if found := pattern.search(lines[number]):
             # For a.b.c the position of c is meant.
             start = found.start() + name.rfind(".") + 1
-            units, width = UNITS[room.editor.encoding]
-            character = len(lines[number][:start].encode(units)) // width
+            character = Text(lines[number], room.answerer(method).encoding).place(start).character
             return {"uri": path.as_uri(), "position": {"line": number, "character": character}}
     raise ToolError(f"{name!r} is not in line {line} of {path.name}: {lines[line - 1].strip()[:200]}")
 
 
 async def _with_text(room: Room, spot: Spot) -> Spot:
+    """The spot with its line, unless only the user may allow reading the file: a server can name any path."""
     try:
+        resolved = room.resolve(str(spot.path))
+        if not resolved.inside or resolved.secret:
+            return spot
         lines = (await room.look(spot.path)).text.split("\n")
-    except ToolError:
+    except (ToolError, Refused):
         return spot
     return Spot(spot.path, spot.line, lines[spot.line - 1].strip()) if spot.line <= len(lines) else spot
 
@@ -338,18 +361,10 @@ def _flatten(symbol: _Symbol, path: Path | None, depth: int, out: list[Symbol]) 
 
 
 def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
-    codec, width = UNITS[encoding]
-    lines = text.split("\n")
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    indexed = Text(text, encoding)
 
     def offset(position: _Position) -> int:
-        if position.line >= len(lines):
-            return len(text)
-        line = lines[position.line]
-        units = line.encode(codec)[: position.character * width]
-        return starts[position.line] + len(units.decode(codec, "ignore"))
+        return indexed.offset(TextPosition(position.line, position.character))
 
     spans = sorted((offset(edit.range.start), offset(edit.range.end), edit.new_text) for edit in edits)
     pieces: list[str] = []
@@ -363,7 +378,7 @@ def _edited(text: str, edits: Sequence[_TextEdit], encoding: str) -> str:
 
 
 def _path(uri: str) -> Path:
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
+    path = path_of(uri)
+    if path is None:
         raise ToolError(f"{uri} is not a file URI")
-    return Path(unquote(parts.path))
+    return path

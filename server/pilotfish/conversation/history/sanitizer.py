@@ -58,7 +58,6 @@ class Closing:
 
 
 INTERRUPTED = Closing("[Interrupted: the call gave no result. It may have run in part, or not at all.]")
-ABORTED = Closing("[Aborted by user]")
 STARTED = "server stopped: started, result unknown"
 NEVER_STARTED = "server stopped: never started"
 
@@ -118,13 +117,11 @@ class Cleanup(NamedTuple):
 def run_cleanup_loop(messages: Sequence[CanonicalMessage], tool_registry: ToolCallRegistry | None = None) -> Cleanup:
     """Repair the history, and cancel the calls in the registry that will never get a result.
 
-    There is no loop: the rules are ordered so that one pass is enough, and an assertion checks it.
+    There is no loop: the rules are ordered so that one pass is enough.
     """
     history = tuple(messages)
     dangling = find_dangling_tool_call_ids(history)
     repaired = repair(history)
-    if repair(repaired) is not repaired:
-        raise AssertionError("repair is not stable")
     if tool_registry is not None:
         for call_id in sorted(dangling):
             call = tool_registry.find(call_id)

@@ -1,6 +1,7 @@
-"""Trims the history for a request: old tool calls lose their arguments and output, and old outputs are pruned.
+"""Trims the history by a fixed number of calls, for users who set `toolHistoryRounds`. `budget.py` is the default.
 
-Only the request is trimmed; the ledger keeps everything. Every call keeps its id, its name and its return.
+Only the request is trimmed; the ledger keeps everything. Rounds before the threshold are folded (`fold.py`). In a round
+that the threshold divides, the older calls keep their ids and names. Old outputs after the threshold are pruned.
 
 Both limits depend only on the earlier history and move in steps. So consecutive requests begin with the same bytes, and
 the provider's prompt cache stays valid.
@@ -11,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pilotfish.conversation.memo import Memo, begins_with
+from pilotfish.conversation.history.fold import fold
+from pilotfish.conversation.memo import begins_with
 from pilotfish.conversation.messages import (
     CanonicalMessage,
     Part,
     ToolCallPart,
     ToolReturnPart,
+    with_parts,
 )
 
 TRIMMED_OUTPUT = "[old output, no longer shown; call the tool again if it is needed]"
@@ -35,10 +38,10 @@ def trim(
 ) -> tuple[CanonicalMessage, ...]:
     """Return the history to send. Messages that need no change are returned as the same objects.
 
-    `threshold = total - tool_history_rounds`: calls before it keep only name and id. The threshold moves in whole
-    steps, so at least `tool_history_rounds` calls are always complete. Of the outputs after it, the oldest are pruned
-    when `protect_tokens` tokens of newer output follow and pruning saves at least `minimum_saved` tokens. Results that
-    the model has not answered yet are always complete.
+    `threshold = total - tool_history_rounds`: calls before it lose their content. The threshold moves in whole steps,
+    so at least `tool_history_rounds` calls are always complete. Of the outputs after it, the oldest are pruned when
+    `protect_tokens` tokens of newer output follow and pruning saves at least `minimum_saved` tokens. Results that the
+    model has not answered yet are always complete.
     """
     trimmer = Trimmer(
         tool_history_rounds=tool_history_rounds,
@@ -69,19 +72,21 @@ class Trimmer:
         self._outputs: list[tuple[str, int]] = []
         self._cut: tuple[set[str], set[str]] = (set(), set())
         self._trimmed: list[CanonicalMessage] = []
+        self._count = 0
 
     def trim(self, messages: Sequence[CanonicalMessage]) -> list[CanonicalMessage]:
         """Return the history to send; see `trim`."""
         self._add_new_messages(messages)
-        unread = _unread(messages)
+        waiting = unread(messages)
         threshold = max(0, len(self._calls) - self._rounds) // self._step * self._step
-        bare = {call_id for call_id in self._calls[:threshold] if call_id not in unread}
-        pruned = _over_budget(self._outputs, bare, self._protect_tokens, self._minimum_saved) - unread
+        bare = {call_id for call_id in self._calls[:threshold] if call_id not in waiting}
+        pruned = _over_budget(self._outputs, bare, self._protect_tokens, self._minimum_saved) - waiting
         if (bare, pruned) != self._cut:
             self._cut = (bare, pruned)
-            self._trimmed.clear()
-        for message in messages[len(self._trimmed) :]:
-            self._trimmed.append(_trimmed(message, bare, pruned) if bare or pruned else message)
+            self._trimmed = [_trimmed(message, bare, pruned) for message in fold(messages, bare)]
+        else:  # new messages have new calls, which are not in the cut
+            self._trimmed += messages[self._count :]
+        self._count = len(messages)
         return list(self._trimmed)
 
     def _add_new_messages(self, messages: Sequence[CanonicalMessage]) -> None:
@@ -89,21 +94,20 @@ class Trimmer:
         if not begins_with(messages, self._known):
             for known in (self._known, self._calls, self._outputs, self._trimmed):
                 known.clear()
+            self._cut, self._count = (set(), set()), 0
         for message in messages[len(self._known) :]:
             self._known.append(message)
             for part in message.parts:
                 if type(part) is ToolCallPart:
                     self._calls.append(part.tool_call_id)
                 elif type(part) is ToolReturnPart:
-                    self._outputs.append((part.tool_call_id, _return_tokens(part)))
+                    self._outputs.append((part.tool_call_id, estimate_tokens(part.text)))
 
 
-def _unread(messages: Sequence[CanonicalMessage]) -> set[str]:
+def unread(messages: Sequence[CanonicalMessage]) -> set[str]:
     """Return the ids of the calls whose returns the model has not seen yet."""
-    if not messages or messages[-1].is_response:
-        return set()
-    last = next((message for message in reversed(messages) if message.is_response), None)
-    return set() if last is None else last.get_tool_call_ids()
+    last = next((index for index in range(len(messages) - 1, -1, -1) if messages[index].is_response), None)
+    return set() if last is None or last < len(messages) - 2 else messages[last].get_tool_call_ids()
 
 
 def _over_budget(
@@ -132,46 +136,17 @@ def _over_budget(
 
 
 def _trimmed(message: CanonicalMessage, bare: set[str], pruned: set[str]) -> CanonicalMessage:
-    touched = [
-        part.tool_call_id in bare or (part.tool_call_id in pruned and isinstance(part, ToolReturnPart))
-        for part in message.parts
-        if isinstance(part, ToolCallPart | ToolReturnPart)
-    ]
-    if not any(touched):
-        return message
-    if all(touched):
-        return _without_outputs(message)
-    return replace(
-        message,
-        parts=tuple(
-            _without_output(part)
-            if (isinstance(part, ToolCallPart) and part.tool_call_id in bare)
-            or (isinstance(part, ToolReturnPart) and (part.tool_call_id in bare or part.tool_call_id in pruned))
-            else part
-            for part in message.parts
-        ),
-    )
+    return with_parts(message, [_without_content(part, bare, pruned) for part in message.parts])
 
 
-def _without_output(part: Part) -> Part:
+def _without_content(part: Part, bare: set[str], pruned: set[str]) -> Part:
     match part:
-        case ToolCallPart():
-            return replace(part, args={}, raw_args=None) if part.args or part.raw_args else part
-        case ToolReturnPart():
+        case ToolCallPart() if part.tool_call_id in bare and (part.args or part.raw_args):
+            return replace(part, args={}, raw_args=None)
+        case ToolReturnPart() if part.tool_call_id in bare or part.tool_call_id in pruned:
             return replace(part, content=TRIMMED_OUTPUT)
         case _:
             return part
-
-
-def _bare(message: CanonicalMessage) -> CanonicalMessage:
-    return replace(message, parts=tuple(_without_output(part) for part in message.parts))
-
-
-_without_outputs: Memo[CanonicalMessage, CanonicalMessage] = Memo(_bare)
-
-
-def _return_tokens(part: ToolReturnPart) -> int:
-    return estimate_tokens(part.text)
 
 
 def estimate_tokens(text: str) -> int:

@@ -7,14 +7,11 @@ back.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any, cast, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_ai import messages as vendor
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -26,7 +23,7 @@ from pydantic_core import PydanticSerializationError, from_json
 
 from pilotfish.conversation.history.validation import find_dangling_tool_call_ids
 from pilotfish.conversation.memo import Memo
-from pilotfish.conversation.message_parser import fit, read_message
+from pilotfish.conversation.message_parser import read_message
 from pilotfish.conversation.messages import (
     CanonicalMessage,
     OtherPart,
@@ -69,12 +66,6 @@ def from_canonical(message: CanonicalMessage) -> ModelRequest | ModelResponse:
     run. It overwrites both in the next run, and our code does not read them.)
     """
     return _build(message)
-
-
-def know(canonical: CanonicalMessage, message: ModelRequest | ModelResponse) -> None:
-    """Cache the message that `canonical` was made from, if the conversion was lossless."""
-    if type(message) is ModelRequest and _plain(message) is not None:
-        _build.know(canonical, message)
 
 
 def to_canonical_all(messages: Iterable[object]) -> tuple[CanonicalMessage, ...]:
@@ -144,7 +135,7 @@ _ESSENTIAL = frozenset({"part_kind", "content", "tool_name", "tool_call_id", "ar
 
 
 _MESSAGE: TypeAdapter[ModelRequest | ModelResponse] = TypeAdapter(
-    ModelMessage, config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
+    ModelMessage, config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 )
 _build: Memo[CanonicalMessage, ModelRequest | ModelResponse] = Memo(_construct)
 
@@ -202,23 +193,7 @@ def _part_class(member: Any) -> Any:
 # ---- from pydantic-ai ----------------------------------------------------------------------------------------------
 
 
-def make_ready() -> None:
-    """Build the validator and serializer of the library's messages ahead of their first use. Blocking."""
-    with _building:
-        if not is_ready():
-            _MESSAGE.rebuild()
-
-
-def is_ready() -> bool:
-    return _MESSAGE.pydantic_complete
-
-
-_building = threading.Lock()
-
-
 def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
-    if type(message) is ModelRequest and (plain := _plain(message)) is not None:
-        return plain
     try:
         value: dict[str, Any] = from_json(_MESSAGE.dump_json(message))
     except PydanticSerializationError:
@@ -230,44 +205,6 @@ def _dump(message: ModelRequest | ModelResponse) -> dict[str, Any]:
     if "usage" in value:
         value["usage"] = {name: count for name, count in value["usage"].items() if count} or None
     return value
-
-
-def _plain(message: ModelRequest) -> dict[str, Any] | None:
-    """The serialized form of a request that holds only text; None if it holds anything else.
-
-    Prompts and most tool results are text only, so the first prompt need not wait for `make_ready`.
-    """
-    parts = [_plain_part(part) for part in message.parts]
-    value = _plain_fields({name: field for name, field in vars(message).items() if name != "parts"})
-    return None if value is None or None in parts else {**value, "parts": parts}
-
-
-def _plain_part(part: ModelRequestPart) -> dict[str, object] | None:
-    if type(part) is vendor.ToolReturnPart:
-        return _plain_fields(vars(part))
-    if type(part) is not vendor.UserPromptPart:
-        return None
-    content: object = part.content
-    if type(content) is not list or not all(map(_is_text, cast("list[object]", content))):
-        return _plain_fields(vars(part))
-    value = _plain_fields({name: field for name, field in vars(part).items() if name != "content"})
-    return None if value is None else {**value, "content": cast("list[object]", content)}
-
-
-def _plain_fields(fields: Mapping[str, object]) -> dict[str, object] | None:
-    texts: dict[str, object] = {}
-    for name, field in fields.items():
-        if _is_text(field):
-            texts[name] = field
-        elif type(field) is datetime and field.tzinfo is UTC:
-            texts[name] = field.isoformat().replace("+00:00", "Z")
-        elif field is not None:
-            return None
-    return texts
-
-
-def _is_text(field: object) -> bool:
-    return type(field) is str and fit(field) is field
 
 
 def _carries_unknown(part: Part) -> bool:

@@ -12,8 +12,10 @@ import importlib.metadata
 import inspect
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -22,31 +24,40 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model, infer_model, known_model_names
 from pydantic_ai.profiles import ModelProfile, merge_profile
 from pydantic_ai.providers import Provider, infer_provider_class
-from pydantic_ai.settings import ModelSettings
 
-from pilotfish.config.settings import Settings
-from pilotfish.engine.model.catalog import Available, available, known_window
-from pilotfish.engine.model.errors import failure, redact
-from pilotfish.engine.model.http import create_client
-from pilotfish.engine.model.providers import (
+from pilotfish.config.settings import Endpoint, Settings
+from pilotfish.engine.model.catalog.listing import SMALL_WINDOW, Available, available, known_window, lacks_tools
+from pilotfish.engine.model.catalog.providers import (
+    ALIASES,
     BY_PREFIX,
     LOCAL_BY_PREFIX,
     OPENAI_PREFIXES,
     SAME_KEY,
     can_be_sent,
+    endpoint_key,
+    how_to_set_key,
     key_for,
+    package_for,
     split,
 )
+from pilotfish.engine.model.editor.editor_models import PREFIX as EDITOR
+from pilotfish.engine.model.editor.editor_models import EditorModels, offered_windows
+from pilotfish.engine.model.failures.errors import failure, redact
+from pilotfish.engine.model.local import weights
+from pilotfish.engine.model.own_model import own_class, own_profile
+from pilotfish.engine.model.request_settings import compatible_settings, model_settings
+from pilotfish.engine.model.wire.http import create_client
 from pilotfish.errors import TurnError
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Available", "aclose", "available", "broke_off", "failure", "resolve"]
+__all__ = ["Available", "aclose", "available", "broke_off", "check_endpoint", "failure", "resolve"]
 
 DEMO = "demo"
+IN_PROCESS = "http://in-process/v1"  # an address that is never connected to
+IN_EDITOR = "http://editor/v1"  # another one
 NO_KEY = "api-key-not-set"  # sent to servers that need no key, because the SDK requires one
-MAX_CACHED_SCHEMAS = 500
 FALLBACK_ON = (library.ModelUnavailableError, library.ModelRateLimitError, library.ModelServerError)
 
 
@@ -56,37 +67,76 @@ class _Kept:
     def __init__(self) -> None:
         self.models: dict[tuple[object, ...], Model[Any]] = {}
         self.clients: dict[float, httpx2.AsyncClient] = {}
+        self.in_process: dict[tuple[object, ...], httpx2.AsyncClient] = {}
+        """clients of models in this process, by file, context window and stall timeout; and of the editor's models"""
 
     def client(self, settings: Settings) -> httpx2.AsyncClient:
         if settings.stall_timeout not in self.clients:
             self.clients[settings.stall_timeout] = create_client(settings.stall_timeout)
         return self.clients[settings.stall_timeout]
 
+    def client_of_file(self, file: Path, window: int, settings: Settings) -> httpx2.AsyncClient:
+        """The client that is answered by the model of a file, in this process."""
+        key = (file, window, settings.stall_timeout)
+        if key not in self.in_process:
+            from pilotfish.engine.model.local.llama import LlamaTransport
+
+            self.in_process[key] = create_client(settings.stall_timeout, LlamaTransport(file, window))
+        return self.in_process[key]
+
+    def client_of_editor(self, editor: EditorModels, settings: Settings) -> httpx2.AsyncClient:
+        """The client that is answered by the models of the user's editor."""
+        key = (editor, settings.stall_timeout)
+        if key not in self.in_process:
+            from pilotfish.engine.model.editor.transport import EditorTransport
+
+            self.in_process[key] = create_client(settings.stall_timeout, EditorTransport(editor))
+        return self.in_process[key]
+
 
 _KEPT: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
 
 
-def resolve(model: str, settings: Settings, secrets: Mapping[str, str]) -> Model[Any]:
+def resolve(
+    model: str, settings: Settings, secrets: Mapping[str, str], editor: EditorModels | None = None
+) -> Model[Any]:
     """The model for a model string, with the user's settings and with the fallback model, if one is set.
+
+    `editor` has the models of the user's editor, if it serves any.
 
     Raises TurnError of kind `configuration` or `authentication`, with a remedy. Call it on the event loop that will
     use the model. The same arguments give the same object.
     """
     kept = _KEPT.setdefault(asyncio.get_running_loop(), _Kept())
-    asked = (model, _fingerprint(_keys_of(model, settings), secrets), *_relevant(settings))
+    windows = offered_windows(editor)
+    asked = (
+        model,
+        editor,
+        *(windows.get(name) for name in (model, settings.fallback_model or "")),
+        _fingerprint(_keys_of(model, settings), settings.endpoints, secrets),
+        known_window(model),
+        lacks_tools(model),
+        *_relevant(settings),
+    )
     if asked not in kept.models:
-        kept.models[asked] = _with_fallback(model, settings, secrets, kept)
+        kept.models[asked] = _with_fallback(model, settings, secrets, kept, editor)
     return kept.models[asked]
 
 
-def recognise(model: str, settings: Settings) -> None:
+def recognise(model: str, settings: Settings, editor: EditorModels | None = None) -> None:
     """Raises TurnError if a string cannot name a model, independent of keys. Blocking: it imports the provider."""
-    if model == DEMO:
+    if model == DEMO or settings.endpoint(model) is not None:
         return
     prefix, name = split(model)
+    if prefix == weights.PREFIX:
+        weights.file_of(name)
+        return
+    if prefix == EDITOR and name.strip():
+        _of(editor, model)
+        return
     if not name.strip() or (prefix in ("", "openai-compatible") and settings.base_url is None):
         raise _unknown(model)
-    if prefix not in ("", "openai-compatible", *LOCAL_BY_PREFIX):
+    if prefix not in ("", "openai-compatible", *LOCAL_BY_PREFIX, *BY_PREFIX):
         try:
             infer_provider_class(prefix)
         except ValueError:
@@ -95,10 +145,29 @@ def recognise(model: str, settings: Settings) -> None:
             return  # the provider is known but its package is missing; the turn reports which
 
 
+def addresses(model: Model[Any]) -> Iterator[str | None]:
+    """Where a model and its fallback are asked; None for one in this process."""
+    from pydantic_ai.models.fallback import FallbackModel
+
+    for each in model.models if isinstance(model, FallbackModel) else (model,):
+        yield None if each.base_url == IN_PROCESS else each.base_url
+
+
+def check_endpoint(endpoint: Endpoint) -> None:
+    """Raises TurnError if an endpoint has the name of a provider, or no address."""
+    if endpoint.name in (*BY_PREFIX, *LOCAL_BY_PREFIX, *OPENAI_PREFIXES, *ALIASES, weights.PREFIX, EDITOR, DEMO):
+        raise TurnError(
+            f"The endpoint {endpoint.name} has the name of a provider.",
+            remedy="Give the endpoint another name in the setting `endpoints`.",
+            kind="configuration",
+        )
+    _checked(endpoint.url, "url")
+
+
 async def aclose() -> None:
     """Close every connection of this event loop's models. They can be resolved again afterwards."""
     kept = _KEPT.pop(asyncio.get_running_loop(), None)
-    for client in kept.clients.values() if kept else ():
+    for client in (*kept.clients.values(), *kept.in_process.values()) if kept else ():
         await client.aclose()
 
 
@@ -117,27 +186,53 @@ def broke_off(response: ModelResponse) -> bool:
 _NOT_YET = ("in_progress", "queued")  # statuses of an unfinished answer in the Responses API
 
 
-def _with_fallback(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept) -> Model[Any]:
-    first = _build(model, settings, secrets, kept)
+def _with_tools(
+    model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept, editor: EditorModels | None
+) -> Model[Any]:
+    built = _build(model, settings, secrets, kept, editor)
+    # With the tool form of its template the small model repeated the prompt; a description of the tools is shorter.
+    if not lacks_tools(model) and split(model)[0] != weights.PREFIX:
+        return built
+    from pilotfish.engine.model.text_tools import TextToolsModel
+
+    return TextToolsModel(built)
+
+
+def _with_fallback(
+    model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept, editor: EditorModels | None
+) -> Model[Any]:
+    first = _with_tools(model, settings, secrets, kept, editor)
     if settings.fallback_model is None or model in (settings.fallback_model, DEMO):
         return first
     from pydantic_ai.models.fallback import FallbackModel
 
-    second = _build(settings.fallback_model, settings, secrets, kept)
+    second = _with_tools(settings.fallback_model, settings, secrets, kept, editor)
     return FallbackModel(first, second, fallback_on=FALLBACK_ON)
 
 
-def _build(model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept) -> Model[Any]:
+def _build(
+    model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept, editor: EditorModels | None
+) -> Model[Any]:
     if model == DEMO:
-        from pilotfish.engine.model.demo import DemoModel
+        from pilotfish.engine.model.guide.demo import DemoModel
 
         return DemoModel()
     prefix, name = split(model)
+    if prefix == weights.PREFIX:
+        return _in_process(name, settings, kept)
+    if prefix == EDITOR and name.strip():
+        return _in_editor(name, settings, kept, _of(editor, model))
     base_url = _base_url(prefix, settings)
     try:
+        if (endpoint := settings.endpoint(model)) is not None:
+            return _at_endpoint(endpoint, model, settings, secrets, kept)
+        if (asks := BY_PREFIX.get(prefix)) is not None and asks.address is not None:
+            key = _key_or_error(prefix, base_url, secrets)
+            return _compatible(prefix, name, base_url or asks.address, key, settings, kept)
         if prefix in LOCAL_BY_PREFIX or not prefix or prefix == "openai-compatible":
-            return _compatible(prefix, name, base_url, _key(prefix or "openai-compatible", secrets), settings, kept)
-        return _inferred(model, base_url, settings, secrets, kept)
+            key = _key(prefix or "openai-compatible", secrets)
+            return _compatible(prefix, name, base_url, key, settings, kept)
+        return _inferred(f"{prefix}:{name}", base_url, settings, secrets, kept)
     except TurnError:
         raise
     except ImportError as error:
@@ -157,51 +252,14 @@ def _inferred(
         return providers[-1]
 
     inferred = infer_model(model, provide)
+    _tune(providers[-1], type(inferred))
     # `infer_model` takes no settings, so the chosen class is instantiated again with them.
-    model_class: Any = type(inferred)
-    return model_class(
+    return own_class(type(inferred))(
         inferred.model_name,
         provider=providers[-1],
-        profile=_with_schema_cache,
-        settings=model_settings(inferred.system, settings),
+        profile=own_profile,
+        settings=model_settings(inferred.system, inferred.profile, settings),
     )
-
-
-def _with_schema_cache(profile: ModelProfile) -> ModelProfile:
-    """The profile with a JSON schema transformer that keeps its results: the library asks for them in every request.
-
-    A tool's schema is known by its identity, because no tool changes its schema in place.
-    """
-    transformer = profile.get("json_schema_transformer")
-    if transformer is None:
-        return profile
-    results: dict[tuple[int, bool | None], tuple[dict[str, Any], dict[str, Any], bool]] = {}
-
-    class CachingTransformer(transformer):
-        def walk(self) -> dict[str, Any]:
-            key = (id(self.schema), self.strict)
-            if key not in results:
-                if len(results) >= MAX_CACHED_SCHEMAS:
-                    results.clear()
-                # The original is kept as well, so that no other schema gets its id.
-                results[key] = (self.schema, super().walk(), self.is_strict_compatible)
-            _, transformed, self.is_strict_compatible = results[key]
-            return transformed
-
-    return merge_profile(profile, ModelProfile(json_schema_transformer=CachingTransformer))
-
-
-def model_settings(system: str, settings: Settings) -> ModelSettings:
-    """The user's settings for models of this provider. Anthropic caches prompts only if the request asks for it."""
-    out = ModelSettings()
-    thinks = settings.thinking not in (None, "off")
-    if settings.temperature is not None and not (thinks and system == "anthropic"):  # Anthropic refuses both together
-        out["temperature"] = settings.temperature
-    if settings.thinking is not None:
-        out["thinking"] = False if settings.thinking == "off" else settings.thinking
-    if system == "anthropic":
-        out["cache"] = True
-    return out
 
 
 def _base_url(prefix: str, settings: Settings) -> str | None:
@@ -217,20 +275,56 @@ def _base_url(prefix: str, settings: Settings) -> str | None:
     return None
 
 
-def _checked(address: str | None) -> str | None:
+def _checked(address: str | None, setting: str = "baseUrl") -> str | None:
     if address is not None and not re.match(r"https?://[^/?#]", address):
         raise TurnError(
-            f"baseUrl is not an address: {redact(address)}.",
-            remedy="Set baseUrl to an address such as http://127.0.0.1:11434/v1.",
+            f"{setting} is not an address: {redact(address)}.",
+            remedy=f"Set {setting} to an address such as http://127.0.0.1:11434/v1.",
             kind="configuration",
         )
     return address
 
 
+def _in_process(name: str, settings: Settings, kept: _Kept) -> Model[Any]:
+    """A model that llama.cpp runs in this process."""
+    file, known = weights.ready_file(name), weights.BY_NAME.get(name)
+    window = settings.context_window or (known.window if known else SMALL_WINDOW)
+    client = kept.client_of_file(file, window, settings)
+    return _compatible(weights.PREFIX, name, IN_PROCESS, None, settings, kept, client=client, window=window)
+
+
+def _in_editor(name: str, settings: Settings, kept: _Kept, editor: EditorModels) -> Model[Any]:
+    """A model of the user's editor. Whether there is such a model the editor says when it is asked."""
+    window = settings.context_window or offered_windows(editor).get(f"{EDITOR}:{name}")
+    client = kept.client_of_editor(editor, settings)
+    return _compatible(EDITOR, name, IN_EDITOR, None, settings, kept, client=client, window=window)
+
+
+def _of(editor: EditorModels | None, model: str) -> EditorModels:
+    if editor is None:
+        raise TurnError(
+            f"The model {model} is one of VS Code, and this client has no models of its own.",
+            remedy="Use it in VS Code, or choose another model.",
+            kind="configuration",
+        )
+    return editor
+
+
 def _compatible(
-    prefix: str, name: str, base_url: str | None, key: str | None, settings: Settings, kept: _Kept
+    prefix: str,
+    name: str,
+    base_url: str | None,
+    key: str | None,
+    settings: Settings,
+    kept: _Kept,
+    *,
+    client: httpx2.AsyncClient | None = None,
+    window: int | None = None,
 ) -> Model[Any]:
-    """A model of a server with an OpenAI-compatible Chat API: a local server, or the server at `baseUrl`."""
+    """A model of a server with an OpenAI-compatible Chat API: a local server, a known one, or the one at `baseUrl`.
+
+    `client` and `window` are given for a model in this process or in the editor.
+    """
     local = LOCAL_BY_PREFIX.get(prefix)
     address = base_url or (local.address if local else None)
     if not name or address is None:
@@ -241,26 +335,57 @@ def _compatible(
     if prefix == "ollama":
         from pydantic_ai.providers.ollama import OllamaProvider
 
-        provider = OllamaProvider(address, key or NO_KEY, http_client=kept.client(settings))
+        provider = OllamaProvider(address, key or NO_KEY, http_client=client or kept.client(settings))
     else:
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
         provider = OpenAICompatibleProvider(
-            local.prefix if local else "openai-compatible",
+            prefix or "openai-compatible",
             base_url=address,
             api_key=key or NO_KEY,
-            http_client=kept.client(settings),
+            http_client=client or kept.client(settings),
+            profile=_family_profile(prefix),
         )
-    _tune(provider)
-    window = known_window(f"{prefix}:{name}") if local else None
-    return OpenAIChatModel(
+    _tune(provider, OpenAIChatModel)
+    if local is not None:
+        window = known_window(f"{prefix}:{name}")
+    known = ModelProfile(context_window=window) if window is not None else None
+    return own_class(OpenAIChatModel)(
         name,
         provider=provider,
-        profile=lambda profile: _with_schema_cache(
-            merge_profile(profile, ModelProfile(context_window=window) if window is not None else None)
-        ),
-        settings=model_settings(provider.name, settings),
+        profile=partial(own_profile, known=known),
+        settings=compatible_settings(prefix, provider.model_profile(name) or {}, settings),
     )
+
+
+def _family_profile(prefix: str) -> Callable[[str], ModelProfile | None] | None:
+    """What the library knows about the models of a provider that is reached without its SDK."""
+    match prefix:
+        case "groq":
+            from pydantic_ai.profiles.groq import groq_model_profile as family
+        case "mistral":
+            from pydantic_ai.profiles.mistral import mistral_model_profile as family
+        case "xai":
+            from pydantic_ai.profiles.grok import grok_model_profile as family
+        case _:
+            return None
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    return lambda name: merge_profile(OpenAICompatibleProvider.model_profile(name), family(name))
+
+
+def _at_endpoint(
+    endpoint: Endpoint, model: str, settings: Settings, secrets: Mapping[str, str], kept: _Kept
+) -> Model[Any]:
+    """A model of one of the user's endpoints."""
+    check_endpoint(endpoint)
+    name, address, key = model.partition(":")[2], endpoint.url, endpoint_key(endpoint, secrets)
+    if key is not None and not can_be_sent(key):
+        raise _invalid_key(endpoint.name)
+    if endpoint.api == "chat":
+        return _compatible(endpoint.name, name, address, key, settings, kept)
+    prefix = {"responses": "openai", "anthropic": "anthropic", "google": "google"}[endpoint.api]
+    return _inferred(f"{prefix}:{name}", address, settings, {prefix: key or NO_KEY}, kept)
 
 
 def _provider(
@@ -271,46 +396,71 @@ def _provider(
         known = infer_provider_class(kind)
     except ValueError:
         raise _unknown(f"{kind}:…") from None
+    key = _key_or_error(kind, base_url, secrets)
+    takes = inspect.signature(known).parameters
+    given: dict[str, Any] = {
+        "api_key": key or (NO_KEY if base_url is not None else None),
+        "base_url": base_url,
+        "http_client": kept.client(settings) if "openai_client" in takes or kind in ("anthropic", "google") else None,
+    }
+    if base_url is not None and "base_url" not in takes:
+        if "openai_client" not in takes:
+            raise TurnError(
+                f"The provider {kind} cannot be used with another address, and baseUrl is set.",
+                remedy="Remove baseUrl, or name the model as openai-compatible:… if the address serves OpenAI's API.",
+                kind="configuration",
+            )
+        from openai import AsyncOpenAI
+
+        given = {"openai_client": AsyncOpenAI(**given)}
+    return known(**{name: value for name, value in given.items() if name in takes and value is not None})
+
+
+def _key_or_error(kind: str, base_url: str | None, secrets: Mapping[str, str]) -> str | None:
+    """The key of a provider. Raises TurnError if it needs one, which a server at another address may not."""
     key = _key(kind, secrets)
     if key is None and base_url is None and (asks := BY_PREFIX.get(SAME_KEY.get(kind, kind))) is not None:
         raise TurnError(
             f"No API key for {asks.label}.",
-            remedy=f"Set {asks.variables[0]} in the environment, or run “Pilotfish: Set Key of a Provider”.",
+            remedy=how_to_set_key(asks),
             kind="authentication",
         )
-    takes = inspect.signature(known).parameters
-    ours = "openai_client" in takes or kind in ("anthropic", "google")
-    given: dict[str, Any] = {
-        "api_key": key or (NO_KEY if base_url is not None else None),
-        "base_url": base_url,
-        "http_client": kept.client(settings) if ours else None,
-    }
-    provider = known(**{name: value for name, value in given.items() if name in takes and value is not None})
-    _tune(provider)
-    return provider
+    return key
 
 
 def _key(kind: str, secrets: Mapping[str, str]) -> str | None:
     key = key_for(kind, secrets)
     if key is not None and not can_be_sent(key):
         asks = BY_PREFIX.get(SAME_KEY.get(kind, kind))
-        raise TurnError(
-            f"The API key for {asks.label if asks else kind} has invalid characters.",
-            remedy="Copy the key again from the provider's page, and set it again.",
-            kind="authentication",
-        )
+        raise _invalid_key(asks.label if asks else kind)
     return key
 
 
-def _tune(provider: Provider[Any]) -> None:
+def _invalid_key(label: str) -> TurnError:
+    return TurnError(
+        f"The API key for {label} has invalid characters.",
+        remedy="Copy the key again from the provider's page, and set it again.",
+        kind="authentication",
+    )
+
+
+def _tune(provider: Provider[Any], model_class: type[Model[Any]]) -> None:
     """Disable the SDK's retries, because the turn retries, and send OpenAI bodies unchanged."""
     client: Any = provider.client
     if hasattr(client, "max_retries"):
         client.max_retries = 0
-    if _is_openai(client):
-        from pilotfish.engine.model.openai_client import send_bodies_unchanged
+    if not _is_openai(client):
+        return
+    from pydantic_ai.models.openai import OpenAIResponsesModel
 
-        send_bodies_unchanged(client)
+    if issubclass(model_class, OpenAIResponsesModel):
+        from pilotfish.engine.model.wire.openai_responses import send_responses_unchanged
+
+        send_responses_unchanged(client)
+    else:
+        from pilotfish.engine.model.wire.openai_client import send_chat_unchanged
+
+        send_chat_unchanged(client, own_api=provider.name == "openai")
 
 
 def _is_openai(client: object) -> bool:
@@ -324,8 +474,8 @@ def _cannot_import(model: str, prefix: str, error: ImportError) -> TurnError:
     package = _distribution_of(cause.name or prefix)
     if package is None:
         return TurnError(
-            f"The model {model} needs a package that is not installed: {(cause.name or prefix).partition('.')[0]}.",
-            remedy=f"Install it beside Pilotfish: pip install 'pydantic-ai-slim[{prefix}]'.",
+            f"The model {model} needs a package that is not installed: {_package_name(cause.name or prefix)}.",
+            remedy=f"Install it beside Pilotfish: pip install '{package_for(prefix)}'.",
             kind="configuration",
         )
     return TurnError(
@@ -346,8 +496,12 @@ def _first_cause(error: ImportError) -> ImportError:
 def _distribution_of(module: str) -> str | None:
     """The installed package that contains a module. Several packages share the namespace `google`."""
     found = importlib.metadata.packages_distributions().get(module.partition(".")[0], [])
-    exact = "-".join(module.split(".")[:2])
-    return exact if exact in found else next(iter(found), None)
+    name = _package_name(module)
+    return name if name in found else next(iter(found), None) if name != "google-genai" else None
+
+
+def _package_name(module: str) -> str:
+    return "google-genai" if module.partition(".")[0] == "google" else module.partition(".")[0]
 
 
 def _not_configured(prefix: str, error: library.UserError) -> TurnError:
@@ -388,9 +542,10 @@ def _keys_of(model: str, settings: Settings) -> Sequence[str]:
     return names if all(name in BY_PREFIX for name in names) else (*BY_PREFIX, *LOCAL_BY_PREFIX)
 
 
-def _fingerprint(names: Iterable[str], secrets: Mapping[str, str]) -> str:
+def _fingerprint(names: Iterable[str], endpoints: Iterable[Endpoint], secrets: Mapping[str, str]) -> str:
     """A hash of the keys, including those from the environment, to detect changes without storing them."""
     found = [f"{name}={key_for(name, secrets)}" for name in (*names, *sorted(secrets))]
+    found += [f"{endpoint.name}={endpoint_key(endpoint, secrets)}" for endpoint in endpoints]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
@@ -398,9 +553,11 @@ def _relevant(settings: Settings) -> tuple[object, ...]:
     return (
         settings.model,
         settings.base_url,
+        settings.endpoints,
         settings.fallback_model,
         settings.thinking,
         settings.temperature,
         settings.stall_timeout,
+        settings.context_window,
         *(os.environ.get(f"{prefix.upper()}_BASE_URL") for prefix in (*LOCAL_BY_PREFIX, "openai", "anthropic")),
     )

@@ -1,6 +1,8 @@
-"""OpenTelemetry traces of agent runs, without the contents of messages. OTEL's own settings configure the exporter."""
+"""OpenTelemetry traces and metrics of agent runs, without the contents of messages. OTEL's own settings say where."""
 
 from __future__ import annotations
+
+from pilotfish.telemetry.export import start_export
 
 
 def set_tracing(enabled: bool) -> None:
@@ -8,4 +10,15 @@ def set_tracing(enabled: bool) -> None:
     from pydantic_ai import Agent
     from pydantic_ai.models.instrumented import InstrumentationSettings
 
-    Agent.instrument_all(InstrumentationSettings(include_content=False) if enabled else False)
+    if not enabled:
+        Agent.instrument_all(False)
+        return
+    export = start_export()
+    Agent.instrument_all(
+        InstrumentationSettings(
+            tracer_provider=export.tracers,
+            meter_provider=export.meters,
+            include_content=False,
+            include_model_request_parameters=False,
+        )
+    )

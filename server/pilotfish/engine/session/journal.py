@@ -62,7 +62,7 @@ class Journal:
         self,
         session_id: str,
         ledger: RecordStore,
-        face: Frontend,
+        frontend: Frontend,
         *,
         n: int,
         seq: int,
@@ -72,7 +72,7 @@ class Journal:
         """nothing is numbered, written or shown while this is held"""
         self._session_id = session_id
         self._ledger = ledger
-        self._face = face
+        self._frontend = frontend
         self._n = n
         self._seq = seq
         self._on_unsaved = on_unsaved
@@ -127,10 +127,10 @@ class Journal:
         for a client that does not read."""
         await asyncio.sleep(0)
         while self._waiting_chars > MAX_WAITING_CHARS:
-            if self._face.keeps_up:
+            if self._frontend.keeps_up:
                 await self._next_write()
             else:
-                await self._face.room()
+                await self._frontend.room()
 
     async def _next_write(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
@@ -171,10 +171,10 @@ class Journal:
             len(self._waiting) == 1
             and isinstance(self._waiting[0], _ChunkRun)
             and not self._waiters
-            and not self._face.keeps_up
+            and not self._frontend.keeps_up
         ):
             self._more.clear()
-            room = asyncio.ensure_future(self._face.room())
+            room = asyncio.ensure_future(self._frontend.room())
             more = asyncio.ensure_future(self._more.wait())
             try:
                 await asyncio.wait((room, more), return_when=asyncio.FIRST_COMPLETED)
@@ -193,7 +193,9 @@ class Journal:
         for entry in entries:
             if entry.seq is not None:
                 try:
-                    self._face.notify(SessionUpdate(self._session_id, entry.record.turn_id, entry.seq, entry.record))
+                    self._frontend.notify(
+                        SessionUpdate(self._session_id, entry.record.turn_id, entry.seq, entry.record)
+                    )
                 except Exception:
                     log.exception("a frontend failed on a %s record", entry.record.type)
 

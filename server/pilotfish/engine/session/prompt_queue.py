@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pilotfish.conversation.records import Usage
@@ -34,6 +34,8 @@ class WaitingPrompt:
     answer: asyncio.Future[Outcome]
     take_back: Callable[[], bool] | None = None
     """for a steer: withdraws it from the running turn; returns False if that is too late"""
+    context: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what the user looks at (`ContextBlock` of the wire)"""
     resumes: str | None = None
     """the id of the interrupted turn, if this resumes a turn instead of starting one"""
 

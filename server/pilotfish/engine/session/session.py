@@ -13,22 +13,30 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
-from pilotfish.conversation.records import NoticeRecord, SessionRecord, SteerRecord
+from pilotfish.conversation.messages import CallStatus, CanonicalToolCall, Category
+from pilotfish.conversation.records import NoticeRecord, Record, SessionRecord, SteerRecord
 from pilotfish.engine.context import EngineContext
+from pilotfish.engine.extensions.hooks import Hooks
 from pilotfish.engine.frontend import Outcome
-from pilotfish.engine.prompt import InstructionFiles, PreparedPrompt, prepare
+from pilotfish.engine.mcp.config import ServerDefinition
+from pilotfish.engine.mcp.servers import Servers
+from pilotfish.engine.prompt import MentionedText, PreparedPrompt, prepare
+from pilotfish.engine.session.briefing import Briefing
+from pilotfish.engine.session.mentioned_text import read_mention
 from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt, WhenBusy
+from pilotfish.engine.session.review import Review
 from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import SessionRow
+from pilotfish.workspace.process.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
+    from pilotfish.engine.mcp.connection import Connection
     from pilotfish.engine.turn.cancellation import Cancellation
     from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
@@ -42,22 +50,35 @@ class LiveSession:
     def __init__(self, engine: EngineContext, row: SessionRow) -> None:
         self.engine = engine
         self.row = row
-        self.workspace: Workspace = engine.make_workspace(row.workspace)
-        self.agents_rules = InstructionFiles(self.workspace)
+        self.workspace: Workspace = engine.make_workspace(row.workspace, row.id)
         self.rules: list[Rule] = []
+        self.mcp = Servers(lambda: self.workspace.roots, fault_of=engine.server_fault)
+        self.mcp_servers: tuple[ServerDefinition, ...] = ()
+        """the MCP servers that the client has given to this session"""
         self.turn: RequestOrchestrator | None = None
         self.line = PromptQueue(f"session {row.id}", self._run, self._refresh)
         self.conversation = SessionHistory(
-            row.id, engine.ledger, engine.face, engine.clock, call_changed=self._call_changed, unsaved=self._unsaved
+            row.id,
+            engine.ledger,
+            engine.frontend,
+            engine.clock,
+            call_changed=self._call_changed,
+            unsaved=self._unsaved,
+            imported=row.imported,
         )
+        self.briefing = Briefing(self)
+        self.hooks = Hooks(lambda: chosen_sandbox(engine.settings))
         self.ports = TurnServices(self)
+        self.review = Review(self)
         self.emit = self.conversation.emit
         self.wait_written = self.conversation.wait_written
         self._opening = asyncio.Lock()
+        self._edit_may_have_ended = asyncio.Event()
         self._unsaved_reported = False
         self._reported_setup = (row.model, row.mode)
         self._held = asyncio.Lock()
         self._compacting: Cancellation | None = None
+        self._titling: asyncio.Task[None] | None = None
         self._calls_to_ask: set[str] = set()
         self._approvals_asked = asyncio.Event()
         self._approvals_asked.set()
@@ -79,6 +100,14 @@ class LiveSession:
         """The queued or running resumption of an interrupted turn. A new prompt cancels it."""
         queued = (self.line.current, *self.line.waiting)
         return next((waiting for waiting in queued if waiting is not None and waiting.resumes is not None), None)
+
+    @property
+    def servers(self) -> Mapping[str, Connection]:
+        """The MCP servers that are connected: the user's, and those of this session."""
+        return {**self.engine.mcp.connections, **self.mcp.connections}
+
+    async def _read_mention(self, mention: str) -> MentionedText | None:
+        return await read_mention(self, mention)
 
     def model(self) -> Model:
         return self.engine.model_for(self.row.model)
@@ -141,9 +170,10 @@ class LiveSession:
         prompt_id: str | None,
         when_busy: WhenBusy,
         queued: Callable[[], None],
+        context: Mapping[str, Any],
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `queued`
-        is called when the prompt is in the queue."""
+        is called when the prompt is in the queue. `context` is what the user looks at (`ContextBlock` of the wire)."""
         if (resuming := self._resuming) is not None and not self.line.withdraw(resuming):
             await self.stop()
             self.line.unpause()
@@ -154,6 +184,7 @@ class LiveSession:
             blocks=tuple(blocks),
             kind="steer" if when_busy == "steer" and self.line.busy else "queue",
             answer=asyncio.get_running_loop().create_future(),
+            context=context,
         )
         try:
             if waiting.kind == "steer":
@@ -165,6 +196,8 @@ class LiveSession:
                 await self._steer(waiting)
             return await asyncio.shield(waiting.answer)
         except asyncio.CancelledError:
+            if self.conversation.is_left_open:
+                raise  # the end of the turn is not recorded, so there is no answer
             # If the answer came at the same time, the running turn belongs to another prompt.
             if not waiting.answer.done() and not self.line.withdraw(waiting):
                 await self.stop()
@@ -175,14 +208,14 @@ class LiveSession:
 
     async def _steer(self, waiting: WaitingPrompt) -> None:
         """Give a steer to the running turn. If the turn ends before it sends the steer, it is the next prompt."""
-        prepared = await prepare(waiting.blocks, self.workspace)
+        prepared = await prepare(waiting.blocks, self.workspace, self._read_mention, trusted=self.ports.trusted)
         if waiting not in self.line.waiting:
             return  # withdrawn, or it has become a turn of its own
         if self.turn is None:
             self.line.go_on()
         else:
             turn = self.turn
-            waiting.take_back = turn.steer(prepared.content, lambda: self._steered(turn, waiting))
+            waiting.take_back = turn.steer(prepared.content, lambda: self._steered(turn, waiting, prepared))
 
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. Queued prompts stay in the queue until the user continues."""
@@ -214,19 +247,54 @@ class LiveSession:
                 self._compacting = None
                 self.conversation.usage += meter.total
 
+    async def leave_open(self) -> None:
+        """Leave the running turn in the ledger as it is, for the next process: it asks a pending approval again, or
+        closes the turn as interrupted. A turn that the user stops ends as stopped."""
+        if self.turn is not None and not self.line.stopping:
+            self.emit(
+                NoticeRecord(
+                    turn_id=self.turn.turn_id,
+                    level="info",
+                    message="The editor was closed or reloaded.",
+                    cause="closed",
+                    timestamp=self.engine.clock(),
+                )
+            )
+            await self.wait_written()
+            self.conversation.leave_open()
+
     async def aclose(self) -> None:
         """Stop everything and wait for its end."""
         if self._compacting is not None:
             self._compacting.ask()
+        if self._titling is not None:
+            self._titling.cancel()
         await self.line.aclose(self._cancel_work)
         async with self._held:
             await self.wait_written()
-        await self.workspace.aclose()
+        await self.hooks.aclose()
+        await asyncio.gather(self.mcp.aclose(), self.workspace.aclose())
+
+    async def edits_recorded(self) -> None:
+        """Wait until no edit of the turn is being made and no turn is being stopped. What is in the
+        file and not in the ledger yet would count as typed by the user, and an undo would keep it."""
+        while (self.turn is not None and self.turn.stopping) or any(
+            call.status is CallStatus.IN_PROGRESS and call.category is Category.WRITE
+            for call in self.conversation.registry.open_calls()
+        ):
+            self._edit_may_have_ended.clear()
+            await self._edit_may_have_ended.wait()
+
+    def report_servers(self) -> None:
+        """Tell the user of MCP servers that are not there, if a turn runs; otherwise the next turn does."""
+        if self.turn is not None and not self.turn.ended and self.ports.begun_turn == self.turn.turn_id:
+            self.ports.warn_of_servers(self.turn.turn_id)
 
     def _cancel_work(self) -> None:
         if self.turn is not None:
             self.turn.cancel()
         self.engine.mcp.hurry()
+        self.mcp.hurry()
         self.ports.cancel_trust_question()
 
     # -- after a crash --------------------------------------------------------------------------------------------
@@ -270,24 +338,24 @@ class LiveSession:
                 return WITHDRAWN  # another process has resumed and ended it
             await self._follow_roots()
             await engine.warm()
-            from pilotfish.engine.model import adapter
             from pilotfish.engine.turn.orchestrator import RequestOrchestrator
 
-            if self.conversation.history and not adapter.is_ready():
-                await asyncio.to_thread(adapter.make_ready)
             await engine.fairness_gate()
             if resumes:
                 await self.conversation.resume_history()
                 prepared = PreparedPrompt()
             else:
-                prepared = await prepare(waiting.blocks, self.workspace)
+                prepared = await prepare(waiting.blocks, self.workspace, self._read_mention, trusted=self.ports.trusted)
+                optimistic = self.ports.trusted or self.ports.trust_undecided
+                situation = await self.briefing.with_prompt(waiting.context, trusted=optimistic)
+                prepared.content.insert(0, situation)
             for index, (data, attachment) in enumerate(prepared.attachments):
                 prepared.attachments[index] = (data, replace(attachment, blob=await self.ports.store_blob(data)))
             self.turn = turn = RequestOrchestrator(
                 ports=self.ports,
                 turn_id=waiting.resumes or engine.new_id("turn"),
                 resumed=resumes,
-                settings=engine.settings,
+                settings=await engine.turn_settings(),
                 workspace=self.workspace,
                 model=self.model,
                 blocks=waiting.blocks,
@@ -303,8 +371,40 @@ class LiveSession:
                 raise
             finally:
                 self.turn = None
+                self._edit_may_have_ended.set()
             self.conversation.add_turn(outcome.usage)
+            if self._wants_title(outcome):
+                self._titling = asyncio.create_task(self._write_title(waiting.blocks), name=f"title of {self.row.id}")
             return outcome
+
+    def _wants_title(self, outcome: Outcome) -> bool:
+        engine = self.engine
+        wished = engine.writes_titles and engine.settings.titles and self.row.model != "demo"
+        return wished and self.conversation.turns == 1 and outcome.stop_reason == "end_turn"
+
+    async def _write_title(self, blocks: Sequence[Mapping[str, Any]]) -> None:
+        """Let the model replace the title, which is the beginning of the first prompt. No turn waits for this."""
+        from pilotfish.engine.turn.history.summaries import write_title
+        from pilotfish.engine.turn.usage import Meter
+
+        records: list[Record] = []
+        meter = Meter("", records.append, context=self.conversation.context)
+        prompt = "\n".join(str(block["text"]) for block in blocks if block.get("type") == "text")
+        texts = [each.get_text_content() for each in self.conversation.history if each.is_response]
+        answer = next(filter(None, reversed(texts)), "")
+        try:
+            title = await write_title(prompt, answer, self.model(), meter)
+            if title:
+                self.row = await self.engine.catalog.improve_title(self.row.id, title)
+        except Exception as error:  # the beginning of the prompt stays the title
+            log.info("no title was written: %s", error)
+        finally:
+            self.conversation.usage += meter.total
+        with contextlib.suppress(SessionBusy):  # another process has begun a turn
+            async with self.leased():
+                for record in records:
+                    self.emit(record)
+                self._emit_setup()
 
     async def _refresh(self) -> None:
         """Read the row again after a turn, unless it was replaced meanwhile. The answer of the turn does not wait for
@@ -321,18 +421,18 @@ class LiveSession:
     async def _follow_roots(self) -> None:
         if self.workspace.roots != tuple(self.engine.roots_for(self.row.workspace)):
             await self.workspace.aclose()
-            self.workspace = self.engine.make_workspace(self.row.workspace)
-            self.agents_rules = InstructionFiles(self.workspace)
+            self.workspace = self.engine.make_workspace(self.row.workspace, self.row.id)
 
     # -- callbacks of a turn --------------------------------------------------------------------------------------
 
     def _call_changed(self, call: CanonicalToolCall) -> None:
+        self._edit_may_have_ended.set()
         if call.status is not CallStatus.AWAITING_APPROVAL:
             self.approval_asked(call.id)
         if self.turn is not None:
             self.turn.stream.call_changed(call)
 
-    def _steered(self, turn: RequestOrchestrator, waiting: WaitingPrompt) -> None:
+    def _steered(self, turn: RequestOrchestrator, waiting: WaitingPrompt, prepared: PreparedPrompt) -> None:
         """Record a steer right before its message is recorded."""
         self.line.was_read(waiting)
         self.emit(
@@ -342,6 +442,7 @@ class LiveSession:
                 iteration=turn.loop.iteration,
                 timestamp=self.engine.clock(),
                 prompt_id=waiting.prompt_id,
+                outside=tuple(prepared.outside),
             )
         )
 

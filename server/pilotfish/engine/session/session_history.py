@@ -10,59 +10,86 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 
-from pilotfish.conversation.messages import CallApproval, CanonicalMessage, CanonicalToolCall, message_from_json
+from pilotfish.conversation.messages import (
+    CallApproval,
+    CallStatus,
+    CanonicalMessage,
+    CanonicalToolCall,
+    message_from_json,
+)
 from pilotfish.conversation.model_history import get_messages_for_llm
 from pilotfish.conversation.records import (
     ApprovalRecord,
     CompactionRecord,
+    FileChangeRecord,
     MessageRecord,
     Record,
+    ReviewRecord,
+    SteerRecord,
     ToolCallRecord,
     TurnEndRecord,
+    TurnStartRecord,
+    UndoRecord,
     Usage,
     UsageRecord,
 )
 from pilotfish.conversation.registry import ToolCallRegistry
 from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.session.journal import Journal
-from pilotfish.engine.turn import compaction
+from pilotfish.engine.turn.context_window import ContextFill
+from pilotfish.engine.turn.history import compaction
 from pilotfish.engine.turn.recovery import close_open_turn, turn_awaiting_approval
 from pilotfish.errors import SessionBusy, StorageError
 from pilotfish.policy.audit_chain import seal
 from pilotfish.store.ledger import Heads, Ledger
 
+FILE_RECORDS = (FileChangeRecord, UndoRecord, ReviewRecord)
+
 
 class SessionHistory:
     """The conversation of one session. `call_changed` is called for every change of a call, `unsaved` when records
-    cannot be written."""
+    cannot be written. Records up to the number `imported` came from a file."""
 
     def __init__(
         self,
         session_id: str,
         ledger: Ledger,
-        face: Frontend,
+        frontend: Frontend,
         clock: Callable[[], float],
         *,
         call_changed: Callable[[CanonicalToolCall], None],
         unsaved: Callable[[StorageError], None],
+        imported: int = 0,
     ) -> None:
         self.history: list[CanonicalMessage] = []
         self.registry = ToolCallRegistry(call_changed, clock)
+        self.file_records: list[Record] = []
+        """what changed files, in order: changes by calls, commands that ran where they could change files, undo and
+        redo of turns, decisions of a review. Without those
+        of an imported file: its author chose paths and contents, and undo would write them."""
+        self.prompts: list[TurnStartRecord | SteerRecord] = []
+        """the user's, without those of an imported file"""
+        self._imported = imported
+        self._imported_count = 0
         self.usage = Usage()
         self.turns = 0
         self.elsewhere: str | None = None
         """the id of the turn that another process runs"""
         self._id = session_id
         self._ledger = ledger
-        self._face = face
+        self._frontend = frontend
         self._clock = clock
         self._call_changed = call_changed
         self._unsaved = unsaved
         self._journal: Journal | None = None
         self._audit_hash = ""
-        self._fill = compaction.Fill()
+        self.context = ContextFill()
+        """how full the model's context was after the last response, or is after a summary"""
         self._interrupted: tuple[str, Sequence[Record]] | None = None
+        self.is_left_open = False
+        """whether the running turn is left to the next process"""
 
     @property
     def is_open(self) -> bool:
@@ -97,7 +124,7 @@ class SessionHistory:
         records, chunks = await self._records(), await self.unrecorded_chunks()
         closing = close_open_turn(records, chunks, now=self._clock(), forked=forked)
         elsewhere = interrupted = lease = None
-        journal = Journal(self._id, self._ledger, self._face, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
+        journal = Journal(self._id, self._ledger, self._frontend, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
         try:
             if closing:
                 lease = await self._ledger.lease(self._id)
@@ -151,9 +178,12 @@ class SessionHistory:
         self.history = list(get_messages_for_llm(records))
         self.registry = ToolCallRegistry(self._call_changed, self._clock)
         self.usage, self.turns = Usage(), 0
-        self._fill = compaction.Fill()
+        self.context = ContextFill()
+        own = records[self._imported_count :]
+        self.file_records = [record for record in own if _may_change_files(record)]
+        self.prompts = [record for record in own if isinstance(record, TurnStartRecord | SteerRecord)]
         for record in records:
-            self._fill.note(record)
+            self._note_usage(record)
             match record:
                 case ToolCallRecord(call=call):
                     self.registry.restore(call)
@@ -166,9 +196,18 @@ class SessionHistory:
 
     # -- write ----------------------------------------------------------------------------------------------------
 
+    def leave_open(self) -> None:
+        """Record nothing more of the running turn, as if the process had ended now. Changes of files are recorded."""
+        self.is_left_open = True
+
     def emit(self, record: Record) -> None:
-        if isinstance(record, (MessageRecord, UsageRecord)):
-            self._fill.note(record)
+        if _may_change_files(record):
+            self.file_records.append(record)
+        elif self.is_left_open:
+            return
+        if isinstance(record, TurnStartRecord | SteerRecord):
+            self.prompts.append(record)
+        self._note_usage(record)
         self._open_journal().emit(record)
 
     def _open_journal(self) -> Journal:
@@ -219,47 +258,48 @@ class SessionHistory:
         self._audit_hash = record.hash
         self.emit(record)
 
-    @property
-    def context(self) -> compaction.ContextFill:
-        """How full the model's context was after the last response."""
-        return self._fill.context
+    def _note_usage(self, record: Record) -> None:
+        match record:
+            case UsageRecord(origin="turn"):
+                self.context = ContextFill(record.context_used, record.context_window)
+            case CompactionRecord():
+                self.context = ContextFill(record.after, self.context.window)
+            case _:
+                pass
 
-    def nearly_full(self, window: int | None) -> bool:
-        """Whether the conversation nearly fills the model's context window."""
-        return self._fill.nearly_full(window)
+    async def compact(
+        self,
+        turn_id: str,
+        window: int | None,
+        fixed: int,
+        summarise: Callable[[Sequence[CanonicalMessage]], Awaitable[str]],
+    ) -> bool:
+        """Replace the older messages by a summary. Returns False if there is nothing to summarise.
 
-    async def compact(self, turn_id: str, summarise: Callable[[Sequence[CanonicalMessage]], Awaitable[str]]) -> bool:
-        """Replace the older messages by a summary. Returns False if there is nothing to summarise."""
+        `fixed` is an estimate of the tokens of instructions and tools, which no summary replaces.
+        """
         await self.wait_written()
-        keep_from = self._fill.keep_from()
-        if keep_from is None:
-            return False
         records = await self._records()
-        place = next(
-            index
-            for index, record in enumerate(records)
-            if isinstance(record, MessageRecord) and record.message_id == keep_from
-        )
-        old = get_messages_for_llm(records[:place])
-        before = compaction.tokens(get_messages_for_llm(records))
-        summary = await summarise(old)
-        after = before - compaction.tokens(old) + len(summary) // compaction.CHARS_PER_TOKEN
+        cut = compaction.cut(records, window)
+        if cut is None:
+            return False
+        estimate = compaction.tokens(get_messages_for_llm(records))
+        before = self.context.used or fixed + estimate
+        summary = "\n\n".join(filter(None, (await summarise(cut.old), cut.facts)))
         record = CompactionRecord(
-            turn_id=turn_id,
-            before=before,
-            after=after,
-            summary=summary,
-            timestamp=self._clock(),
-            keep_from=keep_from,
+            turn_id=turn_id, before=before, after=0, summary=summary, timestamp=self._clock(), keep_from=cut.keep_from
         )
+        now = get_messages_for_llm([*records, record])
+        record = replace(record, after=compaction.tokens_after(before, fixed, estimate, compaction.tokens(now)))
         self.emit(record)
-        self.history[:] = get_messages_for_llm([*records, record])
-        self._fill.note(record)
+        self.history[:] = now
         await self.wait_durable()
         return True
 
     async def _records(self) -> list[Record]:
-        return [entry.record for entry in await self._ledger.history(self._id)]
+        entries = await self._ledger.history(self._id)
+        self._imported_count = sum(entry.n <= self._imported for entry in entries) if self._imported else 0
+        return [entry.record for entry in entries]
 
 
 async def _write_closing(journal: Journal, closing: Sequence[Record]) -> Sequence[Record]:
@@ -272,3 +312,9 @@ async def _write_closing(journal: Journal, closing: Sequence[Record]) -> Sequenc
         await journal.wait_durable()  # finish the write before the lease is released
         raise
     return closing
+
+
+def _may_change_files(record: Record) -> bool:
+    if isinstance(record, ToolCallRecord):
+        return record.call.unrecorded and record.call.status is CallStatus.IN_PROGRESS
+    return isinstance(record, FILE_RECORDS)

@@ -1,32 +1,35 @@
 """The pydantic-ai agent of all turns. It is built once; a run reaches its turn through `ctx.deps`.
 
-Hides: the library's hooks. They call the phases of the loop (`loop.py`) and run each call (`tool_runner.py`).
+Hides: the library's hooks. They call the phases of the loop (`loop.py`) and run each call (`calls/tool_runner.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, cast
 
 import pydantic_ai
 from pydantic_ai import Agent, RunContext, Tool, ToolDenied, ToolFailed
-from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler
-from pydantic_ai.exceptions import ModelRetry
+from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler, WrapToolValidateHandler
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 
-from pilotfish.engine.mcp import foreign_tool
-from pilotfish.engine.turn.tool_runner import ToolRunner
+from pilotfish.engine.mcp.tools import foreign_tool
+from pilotfish.engine.turn.calls.tool_runner import ToolOutcome
 from pilotfish.tools import BY_NAME, TOOLS
+from pilotfish.tools.families import offered
+from pilotfish.tools.incoming.aliases import spellings
 from pilotfish.tools.tool import Tool as PilotfishTool
 from pilotfish.tools.tool import parameters
 
 pydantic_ai.BANNER_ENABLED = False  # no library banner in the terminal or in a pipe
 
-TOOL_RETRIES = 3  # consecutive invalid calls of one tool
+TOOL_RETRIES = 1_000_000  # invalid calls never end a turn by their count: `ToolRunner` notices calls that repeat
 OUTPUT_RETRIES = 2  # empty responses in one run
 
 
@@ -34,18 +37,27 @@ class RequestPhases(Protocol):
     """What happens before and after each request to the model. `loop.Loop` implements it."""
 
     async def before_request(
-        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage]
+        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage], window: int | None
     ) -> list[ModelMessage]: ...
     def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse: ...
 
 
+class Calls(Protocol):
+    """Runs the calls of a run of the agent. `ToolRunner` implements it."""
+
+    def offered(self, names: Sequence[str]) -> None: ...
+    def works(self, name: str) -> bool: ...
+    def owns(self, name: str) -> bool: ...
+    async def execute(self, call_id: str, name: str, args: object) -> ToolOutcome: ...
+    async def execute_foreign(self, call_id: str, tool: PilotfishTool[Any], args: Mapping[str, Any]) -> ToolOutcome: ...
+
+
 @dataclass(frozen=True, slots=True)
 class AgentDeps:
-    """The turn that a run of the agent belongs to."""
+    """The turn, or the subagent, that a run of the agent belongs to."""
 
     phases: RequestPhases
-    calls: ToolRunner
-    instructions: Callable[[], str]
+    calls: Calls
 
 
 Context = RunContext[AgentDeps]
@@ -61,15 +73,37 @@ def main_agent() -> Agent[AgentDeps, str]:
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
         tools=[_tool(tool) for tool in TOOLS],
         capabilities=[Hooks()],
-        instructions=_instructions,
     )
+
+
+class _WithOtherNames(WrapperToolset[AgentDeps]):
+    """The tools of a run, and ours under the names that other agents give them. `Hooks` offers none of these names; a
+    call by one of them is found, and stays in the history as the model wrote it."""
+
+    async def get_tools(self, ctx: Context) -> dict[str, ToolsetTool[AgentDeps]]:
+        tools = await super().get_tools(ctx)
+        return {**{name: tools[ours] for name, ours in _SPELLINGS.items() if ours in tools}, **tools}
+
+
+_SPELLINGS = spellings()
 
 
 class Hooks(AbstractCapability[AgentDeps]):
     """Calls the turn at each step of a run. Stateless."""
 
+    def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDeps]) -> AbstractToolset[AgentDeps]:
+        return _WithOtherNames(toolset)
+
     async def before_model_request(self, ctx: Context, request_context: ModelRequestContext) -> ModelRequestContext:
-        request_context.messages = await ctx.deps.phases.before_request(ctx.messages, request_context.messages)
+        parameters = request_context.model_request_parameters
+        by_name = {tool.name: tool for tool in parameters.function_tools}  # ours are there once for each of their names
+        ctx.deps.calls.offered([*by_name])
+        own = [name for name in offered(request_context.model.model_name, BY_NAME) if ctx.deps.calls.works(name)]
+        tools = [tool for name, tool in by_name.items() if name in own or name not in BY_NAME]
+        request_context.model_request_parameters = replace(parameters, function_tools=tools)
+        request_context.messages = await ctx.deps.phases.before_request(
+            ctx.messages, request_context.messages, ctx.model.context_window
+        )
         return request_context
 
     async def after_model_request(
@@ -78,26 +112,41 @@ class Hooks(AbstractCapability[AgentDeps]):
         del request_context
         return ctx.deps.phases.after_response(response, ctx.model.context_window)
 
+    async def wrap_tool_validate(
+        self,
+        ctx: Context,
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        handler: WrapToolValidateHandler,
+    ) -> dict[str, Any]:
+        """Leave the arguments of our tools to `ToolRunner`, which reads what models send and says what is wrong."""
+        del tool_def
+        return {} if ctx.deps.calls.owns(call.tool_name) else await handler(args)
+
     async def wrap_tool_execute(
         self, ctx: Context, *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: WrapToolExecuteHandler
     ) -> Any:
-        tool = BY_NAME.get(call.tool_name) or foreign_tool(tool_def, handler)
-        returned = await ctx.deps.calls.execute(
-            call.tool_call_id, call.tool_name, tool, cast("Mapping[str, Any]", args)
-        )
+        calls, call_id, name = ctx.deps.calls, call.tool_call_id, call.tool_name
+        if calls.owns(name):
+            returned = await calls.execute(call_id, name, call.args)
+        else:
+            foreign = foreign_tool(tool_def, handler)
+            returned = await calls.execute_foreign(call_id, foreign, cast("Mapping[str, Any]", args))
         match returned.outcome:
             case "success":
                 return returned.text
             case "denied":
                 return ToolDenied(returned.text)
-            case "retry":
-                raise ModelRetry(returned.text)
             case "failed":
                 raise ToolFailed(returned.text)
 
 
-def _instructions(ctx: Context) -> str:
-    return ctx.deps.instructions()
+@cache
+def tool_tokens() -> int:
+    """An estimate of the tokens of the tools' definitions."""
+    return sum(len(tool.description) + len(json.dumps(parameters(tool.args))) for tool in TOOLS) // 4
 
 
 def _tool(tool: PilotfishTool[Any]) -> Tool[AgentDeps]:

@@ -14,6 +14,7 @@ from pilotfish.engine.turn.response_stream import ResponseStream
 from pilotfish.engine.turn.services import Ports
 from pilotfish.engine.turn.steering import Steering
 from pilotfish.engine.turn.usage import Meter
+from pilotfish.policy.taint import OutsideText, attached_texts, outside_texts
 from pilotfish.workspace.workspace import Workspace
 
 
@@ -37,6 +38,8 @@ class TurnContext:
         self.workspace = workspace
         self.model = model
         self.registry = ports.registry
+        self.outside: tuple[OutsideText, ...] = ()
+        """the texts from outside the workspace that the model had been given when it made its calls"""
         self.request = RequestContext(turn_id[-8:])
         self.stop = Cancellation(ports.clock)
         self.steering = Steering()
@@ -44,6 +47,13 @@ class TurnContext:
         self.recording = Recording(ports, turn_id, settings, self.stream, self.steering)
         self.meter = Meter(
             turn_id, ports.emit, context=ports.context, budget=settings.budget, calls=self.stream.own_calls
+        )
+
+    def note_outside_texts(self) -> None:
+        """Called before each request: the calls of its response may follow what it sends."""
+        self.outside = (
+            *outside_texts(self.registry, self.stream.own_calls, imported=self.ports.imported),
+            *attached_texts(self.ports.prompts, self.turn_id),
         )
 
     async def ask_user(self, question: str, options: Sequence[str]) -> str | None:

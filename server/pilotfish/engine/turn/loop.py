@@ -20,7 +20,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from pydantic_ai import Agent, capture_run_messages
 from pydantic_ai.exceptions import ModelRetry, RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
@@ -34,14 +33,17 @@ from pydantic_ai.messages import (
 )
 
 from pilotfish.conversation.records import AgentState, StateRecord, StopReason
-from pilotfish.conversation.text_calls import find_calls
+from pilotfish.conversation.text_calls import TextCall, find_calls, without_calls
+from pilotfish.engine.model.request_settings import session_settings
 from pilotfish.engine.model.resolve import broke_off, failure
-from pilotfish.engine.turn.agent import AgentDeps, main_agent
+from pilotfish.engine.model.text_tools import writes_calls_as_text
+from pilotfish.engine.turn.agent import AgentDeps, main_agent, tool_tokens
+from pilotfish.engine.turn.calls.tool_runner import ToolRunner
+from pilotfish.engine.turn.checks.claim_check import ClaimCheck
+from pilotfish.engine.turn.checks.end_checks import EndChecks
 from pilotfish.engine.turn.context import TurnContext
-from pilotfish.engine.turn.tool_runner import ToolRunner
+from pilotfish.engine.turn.response_stream import tools_by_args
 from pilotfish.errors import TurnError
-from pilotfish.tools import BY_NAME
-from pilotfish.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
@@ -49,18 +51,22 @@ log = logging.getLogger(__name__)
 class Loop:
     """The loop of one turn. After a retryable error, call `run` again."""
 
-    def __init__(self, turn: TurnContext, calls: ToolRunner, instructions: Callable[[], str], *, resumed: bool) -> None:
+    def __init__(self, turn: TurnContext, calls: ToolRunner, *, resumed: bool) -> None:
         self.iteration = 0
         """number of requests of the turn itself, without those of subagents"""
         self.answers = 0
         """number of responses to them"""
         self._turn = turn
         self._calls = calls
-        self._deps = AgentDeps(self, calls, instructions)
+        self._deps = AgentDeps(self, calls)
+        self._claims = ClaimCheck(turn)
+        self._end_checks = EndChecks(turn, calls)
         self._resumed = resumed
         self._state = ResponseState(self._state_changed)
         self._last: ModelResponse | None = None
         self._broken = 0
+        self.full_at = -1
+        """`answers` when the context was full; the next request is then sent as it is"""
 
     def begin(self) -> None:
         """Record the initial state, for a new prompt."""
@@ -75,11 +81,15 @@ class Loop:
         turn, recording = self._turn, self._turn.recording
         model = turn.model()
         history = recording.begin_run(model.system, resumed=self._resumed and not self.iteration)
+        instructions = turn.ports.instructions()
+        turn.ports.window.fixed = tool_tokens() + len(instructions) // 4
         with capture_run_messages() as run_messages:
             try:
                 async with main_agent().iter(
                     message_history=history,
                     model=model,
+                    model_settings=session_settings(turn.ports.session_id),
+                    instructions=instructions,
                     deps=self._deps,
                     usage=turn.meter.run,
                     usage_limits=turn.meter.limits,
@@ -88,6 +98,8 @@ class Loop:
                 ) as run:
                     async for node in run:
                         if Agent.is_model_request_node(node):
+                            if news := turn.ports.news():
+                                turn.steering.steer([news], lambda: None)
                             turn.steering.give(run)
                             async with node.stream(run.ctx) as events:  # phases 1 to 7
                                 async for event in events:
@@ -95,11 +107,12 @@ class Loop:
                                     await turn.ports.backpressure()
                         elif Agent.is_call_tools_node(node):
                             if not node.model_response.tool_calls:
+                                await self._before_end(node.model_response)
                                 turn.steering.give(run)  # the run continues with the new content instead of ending
                             async with node.stream(run.ctx) as results:  # the calls of phase 5
                                 async for result in results:
                                     if isinstance(result, FunctionToolResultEvent):
-                                        self._calls.answered(result.part.tool_call_id, str(result.part.content))
+                                        await self._calls.answered(result.part)
             except RunCancelled as cancelled:
                 recording.record_new(cancelled.all_messages(), keep_partial=True)
                 return "cancelled"
@@ -114,6 +127,8 @@ class Loop:
             except UsageLimitExceeded:
                 recording.record_new(run_messages, keep_partial=True)
                 return "budget"
+            except ContextFull:
+                raise  # everything is recorded
             except TurnError as problem:
                 recording.record_new(run_messages, keep_partial=not problem.retryable)
                 raise
@@ -136,20 +151,26 @@ class Loop:
     # -- the seven phases -----------------------------------------------------------------------------------------
 
     async def before_request(
-        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage]
+        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage], window: int | None
     ) -> list[ModelMessage]:
-        """Phases 1 and 2. Records the new ones of `run_messages`; returns those of `messages` that are sent."""
+        """Phases 1 and 2. Records the new ones of `run_messages`; returns those of `messages` that are sent. Raises
+        `ContextFull`, once for each request, if they would not fit into the model's window."""
         turn = self._turn
         await turn.ports.fairness_gate()
         if self._state.can_transition_to("response"):
             self._state.transition_to("response")
         turn.recording.record_new(run_messages, keep_partial=True)
-        if self.iteration >= turn.settings.max_iterations:
+        limit = turn.settings.max_iterations
+        if limit is not None and self.iteration >= limit:
             raise _TooManyIterations("the turn has made the maximum number of requests")
+        sent = turn.recording.choose(messages, turn.ports.window.update(turn.settings.context_window, window))
+        if turn.recording.size.is_full and self.full_at != self.answers:
+            raise ContextFull
         turn.meter.request_begins()
         self.iteration += 1
         self._state.transition_to("assistant")
-        sent = turn.recording.begin_response(messages)
+        turn.note_outside_texts()
+        turn.recording.begin_response()
         await turn.ports.wait_written()
         await turn.ports.wait_for_client()  # do not produce more updates for a client that does not read
         return sent
@@ -189,6 +210,17 @@ class Loop:
     def _state_changed(self, state: AgentState) -> None:
         self._turn.ports.emit(StateRecord(turn_id=self._turn.turn_id, state=state, iteration=self.iteration))
 
+    async def _before_end(self, response: ModelResponse) -> None:
+        """What is said to the model before a final answer ends the turn: it continues the run."""
+        turn = self._turn
+        if response.finish_reason in ("length", "content_filter") or not _has_content(response):
+            return
+        text = "\n".join(part.content for part in response.parts if isinstance(part, TextPart))
+        words = self._claims.check(text, self.iteration)
+        words = words or await turn.stop.run(self._end_checks.check(text, self.iteration))
+        if words:
+            turn.steering.steer([words], lambda: None)
+
     def _check_whole(self, response: ModelResponse) -> None:
         """Raise for a stream that ended without a finish reason, once; accept the second one with a warning."""
         if not broke_off(response):
@@ -213,18 +245,28 @@ class Loop:
         return replace(response, parts=[TextPart(refusal)])
 
     def _with_recovered_calls(self, response: ModelResponse) -> ModelResponse:
-        """Turn calls that the model wrote as text into calls, marked as recovered."""
-        if any(isinstance(part, ToolCallPart) for part in response.parts):
-            return response
-        text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-        found = find_calls(text, {name: _fits(tool) for name, tool in BY_NAME.items()})
+        """Turn calls that the model wrote as text into calls, marked as recovered, and cut them out of the text."""
+        texts = {index: part for index, part in enumerate(response.parts) if isinstance(part, TextPart)}
+        whole = "".join(part.content for part in texts.values())
+        found: Sequence[TextCall] = ()
+        # A response that was cut off may lack the end of its arguments.
+        if not any(isinstance(part, ToolCallPart) for part in response.parts) and response.finish_reason != "length":
+            found = find_calls(whole, tools_by_args())
+        parts = list(response.parts)
+        position = 0
+        for index, part in texts.items():
+            here = [call.within(position, position + len(part.content)) for call in found]
+            text = without_calls(part.content, here)
+            position += len(part.content)
+            self._turn.stream.show_rest(index, text)
+            parts[index] = part if text == part.content else replace(part, content=text)
         if not found:
             return response
-        parts = list(response.parts)
         for call in found:
             parts.append(self._turn.stream.recovered(len(parts), call.name, call.args))
-        message = f"{len(found)} tool call(s) that the model wrote as text were recovered."
-        self._turn.recording.notice("info", message)
+        if not writes_calls_as_text(self._turn.model()):
+            message = f"{len(found)} tool call(s) that the model wrote as text were recovered."
+            self._turn.recording.notice("info", message)
         return replace(response, parts=parts)
 
     def _stop_reason(self) -> StopReason:
@@ -275,6 +317,10 @@ class ResponseState:
         self._changed(state)
 
 
+class ContextFull(Exception):
+    """The next request would not fit into the model's context window; the conversation needs a summary first."""
+
+
 class _TooManyIterations(UsageLimitExceeded):
     """The turn needs more requests than `maxIterations`."""
 
@@ -288,14 +334,3 @@ def _has_content(response: ModelResponse) -> bool:
 def _without_blanks(parts: Sequence[ModelResponsePart]) -> Sequence[ModelResponsePart]:
     """Drop blank text parts: some providers produce them and reject them when they are sent back."""
     return [part for part in parts if not isinstance(part, TextPart) or part.provider_details or part.content.strip()]
-
-
-def _fits(tool: Tool[Any]) -> Callable[[Mapping[str, Any]], bool]:
-    def fits(args: Mapping[str, Any]) -> bool:
-        try:
-            tool.args.model_validate(dict(args))
-        except ValueError:
-            return False
-        return True
-
-    return fits

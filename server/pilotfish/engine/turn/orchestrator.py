@@ -4,7 +4,7 @@
 
 `run` reads top to bottom: record the prompt, run the loop until the model is done, close the open calls, end the turn.
 The loop of requests and calls, with its seven phases, is in `loop.py`. A response is streamed to the client
-(`response_stream.py`) and recorded when it is complete (`recording.py`). Then its calls run (`tool_runner.py`).
+(`response_stream.py`) and recorded when it is complete (`recording.py`). Then its calls run (`calls/tool_runner.py`).
 
 Promises: however a turn ends, every announced call is closed, every message is in the ledger, and the history can be
 sent again.
@@ -15,23 +15,26 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.exceptions import RunCancelled, UsageLimitExceeded
 from pydantic_ai.messages import UserContent
 
 from pilotfish.config.settings import Settings
-from pilotfish.conversation.messages import CallStatus
+from pilotfish.conversation.messages import CallStatus, as_news
+from pilotfish.conversation.model_history import closing_of
 from pilotfish.conversation.records import Failure, KilledProcess, Receipt, StopReason, TurnEndRecord, TurnStartRecord
 from pilotfish.engine.frontend import Outcome
+from pilotfish.engine.model.failures.errors import ToolsRefused
+from pilotfish.engine.model.failures.retry import Retries
 from pilotfish.engine.model.resolve import failure
-from pilotfish.engine.prompt import PreparedPrompt, environment_facts, standing_instructions
+from pilotfish.engine.prompt import PreparedPrompt, plain_text
+from pilotfish.engine.turn.calls.tool_runner import STOPPED, ToolRunner
 from pilotfish.engine.turn.context import TurnContext
-from pilotfish.engine.turn.loop import Loop
-from pilotfish.engine.turn.recovery import STARTED
+from pilotfish.engine.turn.loop import ContextFull, Loop
+from pilotfish.engine.turn.recovery import NOT_STARTED, STARTED
 from pilotfish.engine.turn.services import Ports
-from pilotfish.engine.turn.tool_runner import ToolRunner
+from pilotfish.engine.turn.subagents import Subagents
 from pilotfish.errors import TurnError
 from pilotfish.telemetry.logs import request_id
 from pilotfish.text.display_safe import one_line
@@ -41,9 +44,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 log = logging.getLogger(__name__)
-
-MAX_TRIES = 4  # of one model request that failed with a retryable error
-LONGEST_WAIT = 60.0  # seconds; a longer wait is left to the user
 
 
 class RequestOrchestrator:
@@ -74,8 +74,10 @@ class RequestOrchestrator:
         self._meter = turn.meter
         self._stop = turn.stop
         self._request = turn.request
-        self._calls = ToolRunner(turn)
-        self.loop = Loop(turn, self._calls, self._instructions, resumed=resumed)
+        self._calls = ToolRunner(turn, Subagents(turn))
+        self.ended = False
+        """whether its end is recorded: nothing of the turn follows it"""
+        self.loop = Loop(turn, self._calls, resumed=resumed)
         self._resumed = resumed
         self._clock = ports.clock
         self._blocks = tuple(blocks)
@@ -98,7 +100,9 @@ class RequestOrchestrator:
         stop: StopReason = "failed"
         error: Failure | None = None
         try:
-            stop = await self._run_loop()
+            if not self._resumed:
+                await self._stop.run(self._start_hooks())
+            stop = "cancelled" if self._stop.asked else await self._run_loop()
         except UsageLimitExceeded:  # raised by a summary; the loop handles its own
             stop = "budget"
         except RunCancelled:
@@ -128,11 +132,25 @@ class RequestOrchestrator:
     def _start(self) -> None:
         self._ports.emit(
             TurnStartRecord(
-                turn_id=self.turn_id, prompt=self._blocks, prompt_id=self._prompt_id, timestamp=self._clock()
+                turn_id=self.turn_id,
+                prompt=self._blocks,
+                prompt_id=self._prompt_id,
+                outside=tuple(self._prepared.outside),
+                timestamp=self._clock(),
             )
         )
         self.loop.begin()
         self.recording.record_prompt(self._prepared, self._blocks)
+
+    async def _start_hooks(self) -> None:
+        """Run the hooks of a prompt. Raises `TurnError` if one blocks it."""
+        fields = {"prompt": plain_text(self._blocks)}
+        hooks = await self._ports.run_hooks("UserPromptSubmit", "", fields)
+        if hooks.block is not None:
+            remedy = "Change the prompt, or the hook in hooks.json."
+            raise TurnError(f"A hook blocked the prompt: {hooks.block}", remedy=remedy, kind="configuration")
+        if hooks.text:
+            self._turn.steering.steer([as_news(f"A hook says: {hooks.text}")], lambda: None)
 
     def _resume(self) -> None:
         """Continue after a crash. Started calls do not run again; calls that awaited approval await it again."""
@@ -140,28 +158,39 @@ class RequestOrchestrator:
             self.stream.own_calls[call.id] = None
             if call.status is CallStatus.IN_PROGRESS:
                 self._registry.move(call.id, CallStatus.CANCELLED, error=STARTED)
+            elif call.parent_id is not None:
+                self._registry.move(call.id, CallStatus.CANCELLED, error=NOT_STARTED)
+        self._turn.note_outside_texts()
         self.loop.begin_at_open_calls()
 
     async def _run_loop(self) -> StopReason:
         """Run the loop until the model is done. After a retryable error, run it again from the recorded history."""
-        failed, progress = 0, -1
-        if self._ports.nearly_full:
-            await self._compact_early()
+        retries = Retries(random.random)
+        overflowed = -1
         while True:
             try:
                 return await self.loop.run()
+            except ContextFull:
+                self.loop.full_at = self.loop.answers
+                await self._compact_early()
             except TurnError as problem:
                 if self._stop.asked:
                     return "cancelled"
-                if problem.kind == "context" and await self._compact():
+                if problem.kind == "context" and overflowed != self.loop.answers:
+                    overflowed = self.loop.full_at = self.loop.answers
+                    self._ports.window.refused(self.recording.size.tokens)
+                    has_calls = any(message.calls for message in self._ports.history)
+                    if await self._compact() or has_calls:  # results are cut to fit the window that is known now
+                        continue
+                if isinstance(problem, ToolsRefused) and self._ports.use_text_calls():
+                    message = "This model cannot call tools. It now writes its calls as text, which works less well."
+                    self.recording.notice("warning", message, "Switch to a model that can call tools, if you can.")
                     continue
                 if problem.kind == "bad_request" and self.recording.use_plain_ids():
                     self._registry.close_open("the provider rejected the request")
                     continue
-                failed = failed + 1 if progress == self.loop.answers else 1
-                progress = self.loop.answers
-                wait = problem.retry_after or 0.5 * 2**failed * (0.75 + random.random() / 2)  # noqa: S311 -- jitter
-                if not problem.retryable or failed >= MAX_TRIES or wait > LONGEST_WAIT:
+                wait = retries.wait_after(problem, self.loop.answers)
+                if wait is None:
                     raise
                 message = f"{problem} Retrying in {wait:.0f} s."
                 self.recording.notice(
@@ -172,7 +201,8 @@ class RequestOrchestrator:
                     return "cancelled"
 
     async def _compact_early(self) -> None:
-        """Summarise before the context window overflows: some servers drop the start silently instead of refusing."""
+        """Summarise before the context window overflows: some servers drop the start silently instead of refusing. If
+        that fails, the request is sent as it is."""
         try:
             await self._compact()
         except Exception as problem:
@@ -184,12 +214,16 @@ class RequestOrchestrator:
 
     async def _end(self, stop: StopReason, error: Failure | None) -> Outcome:
         await self.recording.record_partial_messages()
-        self._registry.close_open("aborted by user" if stop == "cancelled" else "the turn ended")
+        self._registry.close_open(STOPPED if stop == "cancelled" else "the turn ended")
+        # The model is told what a restarted process would tell it.
+        calls = [self._registry.get(call_id) for call_id in self.stream.own_calls]
+        self.recording.close_calls({call.id: closing_of(call, self.turn_id) for call in calls})
         for change in self._workspace.take_unclaimed():
             await self.recording.record_change("", change)
         receipt = await self._receipt() if stop == "cancelled" else None
         self.loop.end()
         usage = self._meter.total
+        self.ended = self.stream.ended = True
         self._ports.emit(
             TurnEndRecord(
                 turn_id=self.turn_id,
@@ -230,6 +264,11 @@ class RequestOrchestrator:
 
     # -- control from outside -----------------------------------------------------------------------------------------
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to stop and has not recorded its end."""
+        return self._stop.asked and not self.ended
+
     def cancel(self) -> None:
         """Stop the turn: the model's stream, its calls, its questions."""
         self._stop.ask()
@@ -246,17 +285,3 @@ class RequestOrchestrator:
     async def stop_call(self, call_id: str) -> bool:
         """Stop one call and wait for its end; the turn continues. Returns False if the call is not running."""
         return await self._calls.stop(call_id)
-
-    def _instructions(self) -> str:
-        """The system instructions for the next request."""
-        parts = [
-            standing_instructions(),
-            environment_facts(
-                self._workspace,
-                mode=self._ports.mode,
-                today=datetime.fromtimestamp(self._clock(), UTC).date(),
-                trusted=self._ports.trusted or self._ports.trust_undecided,
-            ),
-            self._ports.rules_text() if self._ports.trusted else "",
-        ]
-        return "\n\n".join(filter(None, parts))

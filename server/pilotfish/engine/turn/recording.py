@@ -8,13 +8,13 @@ its chunks; the callback of a steer is called right before its message is record
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 
 from pilotfish.config.settings import Settings
+from pilotfish.conversation.history.sanitizer import Closing, repair, sanitize_history_for_resume
 from pilotfish.conversation.messages import message_from_json, message_to_json
 from pilotfish.conversation.records import (
     Attachment,
@@ -24,14 +24,15 @@ from pilotfish.conversation.records import (
     PlanEntry,
     PlanRecord,
 )
-from pilotfish.engine.model.adapter import know, to_canonical
+from pilotfish.engine.model.adapter import to_canonical
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
+from pilotfish.engine.turn.history.request_history import Size
 from pilotfish.engine.turn.recovery import partial_messages
 from pilotfish.engine.turn.response_stream import ResponseStream
 from pilotfish.engine.turn.services import Ports
 from pilotfish.engine.turn.steering import Steering
 from pilotfish.errors import FailureKind
-from pilotfish.workspace.files.changes import FileChange
+from pilotfish.workspace.edits.changes import FileChange
 
 
 class Recording:
@@ -54,7 +55,11 @@ class Recording:
 
     def record_prompt(self, prepared: PreparedPrompt, blocks: Sequence[Mapping[str, Any]]) -> None:
         """Record the prompt with its attachments and notices."""
-        part = UserPromptPart(content=prepared.content, timestamp=datetime.fromtimestamp(self._clock(), UTC))
+        content = prepared.content
+        if texts := [item for item in content if isinstance(item, str)]:
+            # Texts alone are sent as a string: not every server reads a list.
+            content = "\n\n".join(texts) if len(texts) == len(content) else content
+        part = UserPromptPart(content=content, timestamp=datetime.fromtimestamp(self._clock(), UTC))
         attached = tuple(item for _, item in prepared.attachments)
         self._record(ModelRequest(parts=[part]), text=plain_text(blocks), attached=attached)
         for notice in prepared.notices:
@@ -70,10 +75,20 @@ class Recording:
         """Send plain call ids from now on, because the provider rejects others. Returns False if nothing changes."""
         return self._request_history.use_plain_ids(self._ports.history)
 
-    def begin_response(self, messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-        """Start the next response. Returns the messages to send."""
+    def choose(self, messages: Sequence[ModelMessage], window: int | None) -> list[ModelMessage]:
+        """Return those of the messages that are sent, for a model with this context window."""
+        return self._request_history.trimmed(messages, window, self._ports.window.fixed)
+
+    @property
+    def size(self) -> Size:
+        """The size of the request that `choose` returned last."""
+        return self._request_history.size
+
+    def begin_response(self) -> None:
         self._stream.begin()
-        return self._request_history.trimmed(messages)
+        if count := self.size.just_folded:
+            message = f"The content of {count} older call(s) is no longer sent to the model, to make room."
+            self.notice("info", message)
 
     def record_response(self, response: ModelResponse) -> None:
         """Record a complete response, which is the next message of the run."""
@@ -94,10 +109,15 @@ class Recording:
             elif message.parts:
                 self._record(self._stream.with_own_ids(message), shown_only=not keep_partial)
 
+    def close_calls(self, closings: Mapping[str, Closing]) -> None:
+        """Give calls of the history that have no return the end that is known of them."""
+        self._ports.history[:] = repair(self._ports.history, closings)
+
     async def record_partial_messages(self) -> None:
         """Record messages from their streamed chunks if the messages themselves could not be recorded."""
         if not self._stream.unrecorded:
             return
+        self._stream.end()
         self._stream.unrecorded.clear()
         await self._ports.wait_written()
         for record in partial_messages(self._turn_id, await self._ports.unrecorded_chunks(), (), (), self._clock()):
@@ -112,8 +132,9 @@ class Recording:
         *,
         shown_only: bool = False,
     ) -> None:
-        canonical = to_canonical(_without_instructions(message))
-        know(canonical, message)
+        # Instructions are built anew for every request.
+        whole = to_canonical(message)
+        canonical = next(iter(sanitize_history_for_resume((whole,))), whole)  # an empty answer is recorded too
         self._request_history.know(message, canonical)
         assistant = isinstance(message, ModelResponse)
         if assistant:
@@ -182,8 +203,3 @@ class Recording:
                 old_uri=change.old_path.as_uri() if change.old_path else None,
             )
         )
-
-
-def _without_instructions(message: ModelMessage) -> ModelMessage:
-    """Drop the instructions: they are built anew for every request."""
-    return replace(message, instructions=None) if isinstance(message, ModelRequest) else message

@@ -20,7 +20,9 @@ from pilotfish.conversation.messages import (
 from pilotfish.conversation.records import (
     ChunkRecord,
     Failure,
+    FileChangeRecord,
     MessageRecord,
+    NoticeRecord,
     Record,
     ToolCallRecord,
     TurnEndRecord,
@@ -37,7 +39,13 @@ RESTARTED = Failure(
     retryable=True,
     kind="restarted",
 )
-NOT_FORKED = "the fork was made before it ended"
+CLOSED = Failure(
+    message="The editor was closed or reloaded; the last step may be incomplete.",
+    remedy="Say “continue” to go on.",
+    retryable=True,
+    kind="closed",
+)
+NOT_FORKED = "the copy was made before it ended"
 
 
 def close_open_turn(
@@ -63,7 +71,7 @@ def close_open_turn(
             stop_reason="cancelled" if forked else "failed",
             usage=usage,
             timestamp=now,
-            error=None if forked else RESTARTED,
+            error=None if forked else CLOSED if _was_left_open(own) else RESTARTED,
         )
     )
     return closing
@@ -79,8 +87,16 @@ def turn_awaiting_approval(records: Sequence[Record], unrecorded: Sequence[Recor
     last = messages[-1] if messages else None
     if last is None or last.role != "assistant" or last.turn_id != turn_id:
         return None
-    waiting = [call for call in calls.values() if call.status is CallStatus.AWAITING_APPROVAL]
+    # The call of a subagent cannot be asked about again, because the subagent is gone.
+    open_calls = [call for call in calls.values() if call.parent_id is None]
+    waiting = [call for call in open_calls if call.status is CallStatus.AWAITING_APPROVAL]
     return turn_id if waiting else None
+
+
+def _was_left_open(records: Sequence[Record]) -> bool:
+    """Whether the turn was left to the next process on purpose, and not resumed since."""
+    last = next((record for record in reversed(records) if not isinstance(record, FileChangeRecord)), None)
+    return isinstance(last, NoticeRecord) and last.cause == "closed"
 
 
 def _open_turn(records: Sequence[Record]) -> str | None:

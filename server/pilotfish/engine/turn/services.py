@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic_ai import CancellationToken
@@ -10,11 +10,12 @@ from pydantic_ai.toolsets import AbstractToolset
 
 from pilotfish.config.settings import Settings
 from pilotfish.conversation.messages import CallApproval, CanonicalMessage
-from pilotfish.conversation.records import Record
+from pilotfish.conversation.records import Record, SteerRecord, TurnStartRecord
 from pilotfish.conversation.registry import ToolCallRegistry
+from pilotfish.engine.extensions.hooks import Event, HookOutcome
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.engine.turn.compaction import ContextFill
-from pilotfish.engine.turn.request_history import RequestHistory
+from pilotfish.engine.turn.context_window import ContextFill, WindowLimit
+from pilotfish.engine.turn.history.request_history import RequestHistory
 from pilotfish.engine.turn.usage import Meter
 from pilotfish.policy.judge import CallFacts, Verdict
 
@@ -29,8 +30,23 @@ class Ports(Protocol):
     @property
     def trusted(self) -> bool: ...
     @property
+    def imported(self) -> bool:
+        """Whether the session came from a file, which anybody may have written."""
+        ...
+
+    @property
     def history(self) -> list[CanonicalMessage]:
         """The conversation so far. The turn appends to it."""
+        ...
+
+    @property
+    def prompts(self) -> Sequence[TurnStartRecord | SteerRecord]:
+        """The user's prompts so far, without those of an imported file."""
+        ...
+
+    @property
+    def file_records(self) -> Sequence[Record]:
+        """The records of changed files of all turns so far."""
         ...
 
     def request_history(self, settings: Settings) -> RequestHistory:
@@ -73,6 +89,7 @@ class Ports(Protocol):
 
     async def store_blob(self, data: bytes) -> str: ...
     async def read_output(self, call_id: str, first: int, count: int) -> str: ...
+    async def read_skill(self, name: str, file: str) -> str: ...
     def judge(self, facts: CallFacts) -> Verdict: ...
     @property
     def trust_undecided(self) -> bool:
@@ -89,8 +106,28 @@ class Ports(Protocol):
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None: ...
     def audit(self, turn_id: str, call_id: str, tool: str, approval: CallApproval) -> None: ...
-    def rules_text(self) -> str:
-        """The current text of the AGENTS.md files."""
+    def instructions(self) -> str:
+        """The instructions of every request. They stay the same over a session, unless their files change."""
+        ...
+
+    def unused_tools(self) -> frozenset[str]:
+        """The tools that have nothing to work on in this session, so that the model is not offered them."""
+        ...
+
+    async def run_hooks(self, event: Event, tool: str, fields: Mapping[str, Any]) -> HookOutcome:
+        """Run the hooks of an event. The user is notified of what they report and of those that failed."""
+        ...
+
+    def news(self) -> str:
+        """What the model must know since the last request: another mode, rules of a folder. Empty if nothing."""
+        ...
+
+    def use_text_calls(self) -> bool:
+        """From now on the model is told to write its calls as text. Returns False if it was told so already."""
+        ...
+
+    def takes_images(self) -> bool:
+        """Whether the model is known to take images."""
         ...
 
     def toolsets(self) -> Sequence[AbstractToolset[Any]]:
@@ -105,8 +142,8 @@ class Ports(Protocol):
         ...
 
     @property
-    def nearly_full(self) -> bool:
-        """Whether the conversation nearly fills the model's context window."""
+    def window(self) -> WindowLimit:
+        """The context window of the model, as far as it is known."""
         ...
 
     async def compact(self, turn_id: str, meter: Meter, token: CancellationToken) -> bool:

@@ -1,156 +1,191 @@
-"""The two subagents: one runs `research_codebase`, one summarises a conversation.
+"""Subagents: runs of the agent with a context of their own, behind the calls `research_codebase` and `task`.
 
-Promises: their requests count towards the usage and the budget of the turn (`usage.py`); research only reads; when
-research reaches its step limit, it still returns a result.
+A subagent is the agent of the turn with fewer tools. Its calls are calls of the turn under the call that started it
+(`parent_id`): the same policy, approvals, hooks and records. Promises: its requests count towards the usage and the
+budget of the turn (`usage.py`); research only reads and never asks; when it reaches its step limit, it still returns a
+result; a subagent starts no subagent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_ai import Agent, CancellationToken, RunContext, Tool, ToolFailed
-from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded
-from pydantic_ai.messages import FunctionToolCallEvent
-from pydantic_ai.models import Model
+from pydantic_ai import Agent
+from pydantic_ai.exceptions import RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
+from pydantic_ai.messages import FunctionToolResultEvent, ModelMessage, ModelResponse, TextPart, ToolCallPart
 
-from pilotfish.conversation.messages import CanonicalMessage
+from pilotfish.conversation.history.sanitizer import sendable_name
 from pilotfish.conversation.records import RequestOrigin
 from pilotfish.engine.model.resolve import failure
-from pilotfish.engine.turn.compaction import readable
-from pilotfish.engine.turn.usage import Meter
+from pilotfish.engine.turn.agent import AgentDeps, main_agent
+from pilotfish.engine.turn.calls.tool_runner import ToolOutcome, ToolRunner
+from pilotfish.engine.turn.context import TurnContext
 from pilotfish.errors import PilotfishError, ToolError
-from pilotfish.policy.secrets import mask
 from pilotfish.tools import BY_NAME
-from pilotfish.tools.tool import parameters
+from pilotfish.tools.tool import SubagentKind, Tool
 
-RunReadingTool = Callable[[str, Mapping[str, Any]], Awaitable[str | None]]
-"""Runs a tool by its name and arguments. Returns None if policy does not allow the call without a question."""
-
-MAX_STEPS = 12  # requests of one research
-READING = frozenset({"read_file", "list_dir", "glob", "grep"})
-MAX_SOURCE_CHARS = 120_000  # of a conversation that is summarised
+AT_ONCE = 4  # subagents of one turn that run at the same time
 
 RESEARCH = """You investigate a code base for another agent. Search and read; change nothing.
 Answer the question with what you found: files and lines, how things hang together, what you are unsure of. Be brief."""
 
-SUMMARY = """Summarise this conversation between a user and a coding agent, so that the agent can go on with it.
-Use these headings. What the user wants: every wish, rule and limit, in their words. Done so far: files changed and
-how. Known facts: paths, names, errors, decisions. Plan and next step. Leave out politeness and detours."""
+TASK = """You do one part of a larger piece of work for another agent, which sees only your last message.
+Do the whole of it and check it; do not ask whether to go on. If a call is denied, do without it.
+End with a short report: what you did and where (files and lines), what you checked and how, what is left or unsure."""
 
 
-async def research(
-    question: str, *, model: Model, meter: Meter, run_tool: RunReadingTool, progress: Callable[[str], None]
-) -> str:
-    """Answer a question about the code. If the steps run out, the answer is the list of the steps made until then."""
-    state = _Research(run_tool, progress)
-    try:
-        return await _ask(_research_agent(), question, model=model, meter=meter, origin="research", deps=state)
-    except _OutOfSteps:
-        return "The research ran out of steps. It made these calls:\n" + "\n".join(state.steps)
-    except UsageLimitExceeded as error:
-        raise ToolError("the budget of this turn is used up") from error
-    except UnexpectedModelBehavior as error:
-        raise ToolError("the research returned no usable answer; search the code directly") from error
-    except PilotfishError:
-        raise
-    except Exception as error:
-        raise ToolError(f"the research failed: {failure(error)}") from error
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a subagent may do."""
+
+    words: str
+    origin: RequestOrigin
+    max_requests: int
+    without: frozenset[str]
+    """tools that it does not have"""
+    reads_only: bool
+    """it never asks the user, and has no tools of MCP servers"""
 
 
-async def summarise(messages: Sequence[CanonicalMessage], model: Model, meter: Meter, token: CancellationToken) -> str:
-    """Summarise a conversation. Raises `UsageLimitExceeded`, `RunCancelled`, and what the provider's library raises."""
-    text = "\n\n".join(readable(message) for message in messages)
-    if len(text) > MAX_SOURCE_CHARS:
-        half = MAX_SOURCE_CHARS // 2
-        text = f"{text[:half]}\n[… cut …]\n{text[-half:]}"
-    return (
-        await _ask(_summary_agent(), text, model=model, meter=meter, origin="compaction", deps=None, token=token)
-    ).strip()
+_READING = frozenset({"read_file", "list_dir", "glob", "grep"})
+_KINDS: Mapping[SubagentKind, _Kind] = {
+    "research": _Kind(RESEARCH, "research", 12, frozenset(BY_NAME) - _READING, reads_only=True),
+    "task": _Kind(
+        TASK,
+        "task",
+        60,
+        frozenset({"task", "research_codebase", "ask_user", "update_plan", "remember"}),
+        reads_only=False,
+    ),
+}
 
 
-@dataclass(slots=True)
-class _Research:
-    run_tool: RunReadingTool
-    progress: Callable[[str], None]
-    steps: list[str] = field(default_factory=list[str])
+class Subagents:
+    """The subagents of one turn."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self, calls: ToolRunner, call_id: str, kind: SubagentKind, prompt: str) -> str:
+        """Run a subagent for a call. If its requests run out, the result is the list of its steps until then."""
+        async with self._places:
+            subagent = _Subagent(self._turn, calls, call_id, _KINDS[kind])
+            try:
+                answer = await subagent.run(prompt)
+            except _OutOfRequests:
+                steps = "\n".join(subagent.steps)
+                answer = f"The {kind} ran out of steps. It made these calls:\n{steps}"
+            except UsageLimitExceeded as error:
+                raise ToolError("the budget of this turn is used up") from error
+            except UnexpectedModelBehavior as error:
+                raise ToolError(f"the {kind} returned no usable answer; do it without one") from error
+            except (PilotfishError, RunCancelled):
+                raise
+            except Exception as error:
+                raise ToolError(f"the {kind} failed: {failure(error)}") from error
+        return f"{answer}\n[{subagent.usage}]"
 
 
-class _OutOfSteps(Exception):
-    """The agent needs more than MAX_STEPS requests."""
+class _OutOfRequests(Exception):
+    """The subagent needs more requests than it may make."""
 
 
-async def _ask(
-    agent: Agent[_Research | None, str],
-    prompt: str,
-    *,
-    model: Model,
-    meter: Meter,
-    origin: RequestOrigin,
-    deps: _Research | None,
-    token: CancellationToken | None = None,
-) -> str:
-    """Run an agent to its answer and count every request."""
-    requests = 0
-    async with agent.iter(
-        prompt,
-        model=model,
-        deps=deps,
-        usage=meter.run,
-        usage_limits=meter.limits,
-        cancellation_token=token,
-    ) as run:
-        async for node in run:
-            if Agent.is_model_request_node(node):
-                requests += 1
-                if requests > MAX_STEPS:
-                    raise _OutOfSteps
-                meter.request_begins()
-                try:
+class _Subagent:
+    """One run. It is its own `RequestPhases`, and the `Calls` of the agent."""
+
+    def __init__(self, turn: TurnContext, calls: ToolRunner, call_id: str, kind: _Kind) -> None:
+        self._turn = turn
+        self._calls = calls
+        self._call_id = call_id
+        self._kind = kind
+        self._requests = 0
+        self._tokens = 0
+        self.steps: list[str] = []
+
+    @property
+    def usage(self) -> str:
+        """What the run has used, in words."""
+        return f"{self._requests} request(s), {len(self.steps)} call(s), {self._tokens:,} tokens"
+
+    async def run(self, prompt: str) -> str:
+        turn, kind = self._turn, self._kind
+        words = kind.words if kind.reads_only else f"{turn.ports.instructions()}\n\n{kind.words}"
+        async with main_agent().iter(
+            prompt,
+            model=turn.model(),
+            instructions=words,
+            deps=AgentDeps(self, self),
+            usage=turn.meter.run,
+            usage_limits=turn.meter.limits,
+            cancellation_token=turn.stop.token,
+            toolsets=() if kind.reads_only else turn.ports.toolsets(),
+        ) as run:
+            async for node in run:
+                if Agent.is_model_request_node(node):
                     async with node.stream(run.ctx) as events:
                         async for _ in events:
                             pass
-                finally:
-                    meter.report(origin)
-            elif deps is not None and Agent.is_call_tools_node(node):
-                async with node.stream(run.ctx) as events:
-                    async for event in events:
-                        if isinstance(event, FunctionToolCallEvent):
-                            step = f"{event.part.tool_name} {event.part.args_as_json_str()}"[:200]
-                            deps.steps.append(step)
-                            deps.progress(step + "\n")
-    if run.result is None:
-        raise UnexpectedModelBehavior("the run ended without an answer")
-    return run.result.output
+                elif Agent.is_call_tools_node(node):
+                    async with node.stream(run.ctx) as results:
+                        async for result in results:
+                            if isinstance(result, FunctionToolResultEvent):
+                                await self._calls.answered(result.part)
+        if run.result is None:
+            raise UnexpectedModelBehavior("the run ended without an answer")
+        return run.result.output
 
+    # -- RequestPhases --------------------------------------------------------------------------------------------
 
-@cache
-def _summary_agent() -> Agent[_Research | None, str]:
-    return Agent(None, deps_type=_Research | None, name="summary", instructions=SUMMARY)
+    async def before_request(
+        self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage], window: int | None
+    ) -> list[ModelMessage]:
+        del run_messages, window
+        if self._requests >= self._kind.max_requests:
+            raise _OutOfRequests
+        await self._turn.ports.fairness_gate()
+        self._turn.meter.request_begins()
+        self._requests += 1
+        self._turn.note_outside_texts()
+        await self._turn.ports.wait_written()
+        return list(messages)
 
+    def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse:
+        """Count the response and register its calls, under ids that are unique in the session."""
+        del window
+        turn = self._turn
+        turn.meter.report(self._kind.origin)
+        self._tokens += response.usage.input_tokens + response.usage.output_tokens
+        parts = list(response.parts)
+        for index, part in enumerate(parts):
+            if isinstance(part, TextPart) and part.content.strip():
+                turn.stream.progress(self._call_id, part.content.strip() + "\n")
+            elif isinstance(part, ToolCallPart):
+                own = replace(part, tool_call_id=turn.ports.new_id("call"), tool_name=sendable_name(part.tool_name))
+                parts[index] = own
+                self.steps.append(f"{own.tool_name} {own.args_as_json_str()}"[:200])
+                turn.stream.progress(self._call_id, self.steps[-1] + "\n")
+                turn.stream.child(own, self._call_id, may_ask=not self._kind.reads_only)
+        return replace(response, parts=parts)
 
-@cache
-def _research_agent() -> Agent[_Research | None, str]:
-    tools = [
-        Tool[_Research | None].from_schema(
-            _runner(name), name=name, description=tool.description, json_schema=parameters(tool.args), takes_ctx=True
-        )
-        for name, tool in BY_NAME.items()
-        if name in READING
-    ]
-    return Agent(None, deps_type=_Research | None, name="research", instructions=RESEARCH, tools=tools)
+    # -- Calls ----------------------------------------------------------------------------------------------------
 
+    def offered(self, names: Sequence[str]) -> None:
+        """The turn has noted the tools of MCP servers."""
 
-def _runner(name: str) -> Callable[..., Any]:
-    async def run(ctx: RunContext[_Research], **args: Any) -> str:
-        try:
-            text = await ctx.deps.run_tool(name, args)
-        except (PilotfishError, OSError) as error:
-            raise ToolFailed(str(error)) from error
-        if text is None:
-            raise ToolFailed("The research may not read this file. Continue without it.")
-        return mask(text)[0]
+    def works(self, name: str) -> bool:
+        return name not in self._kind.without and self._calls.works(name)
 
-    return run
+    def owns(self, name: str) -> bool:
+        return self._calls.owns(name)
+
+    async def execute(self, call_id: str, name: str, args: object) -> ToolOutcome:
+        if self._turn.stream.own_name(name) in self._kind.without:
+            return self._calls.refuse(call_id, f"You have no tool {name}. Continue without it.")
+        return await self._calls.execute(call_id, name, args)
+
+    async def execute_foreign(self, call_id: str, tool: Tool[Any], args: Mapping[str, Any]) -> ToolOutcome:
+        return await self._calls.execute_foreign(call_id, tool, args)

@@ -29,17 +29,17 @@ _WORDS = {
 }
 """pydantic's errors that speak of Python, in words for whoever wrote the client"""
 _SHOWN = 3  # things that are wrong at once; more help nobody
-_TAG = "type"  # what tells content blocks apart: the only unions that are received
+_TAG = "type"  # the discriminator of content blocks, the only unions that are received
 
 
 def read(shape: type[Shape], value: Any) -> Shape:
     """A JSON value in its shape. A field that is null counts as left out."""
-    said = _without_nulls(shape, value)
+    given = _without_nulls(shape, value)
     try:
         # From JSON, because strict Python values would have to be tuples and instances already.
-        return shape.model_validate_json(orjson.dumps(said), strict=True, by_alias=True, by_name=False)
+        return shape.model_validate_json(orjson.dumps(given), strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise bad_request(error, said) from None
+        raise bad_request(error, given) from None
     except orjson.JSONEncodeError:
         raise BadRequest("params: is nested too deeply", field="params") from None
 
@@ -52,18 +52,20 @@ def bad_request(error: ValidationError, value: Any) -> BadRequest:
         if wrong["type"].startswith("union_tag"):
             steps.append(_TAG)
         found.setdefault(".".join(map(str, steps)) or "params", _WORDS.get(wrong["type"], wrong["msg"]))
-    # A list that holds something wrong is told to be empty too.
-    told = {field: words for field, words in found.items() if not any(other.startswith(f"{field}.") for other in found)}
-    shown = list(told.items())[:_SHOWN]
+    # pydantic reports a list with a wrong item as empty too.
+    innermost = {
+        field: words for field, words in found.items() if not any(other.startswith(f"{field}.") for other in found)
+    }
+    shown = list(innermost.items())[:_SHOWN]
     return BadRequest("; ".join(f"{field}: {words}" for field, words in shown), field=shown[0][0])
 
 
 def _without_nulls(shape: type[wire.Wire], value: Any) -> Any:
-    said = as_object(value)
-    if said is None or None not in said.values():
+    fields = as_object(value)
+    if fields is None or None not in fields.values():
         return value
     known = {info.alias for info in shape.model_fields.values()}
-    return {name: field for name, field in said.items() if field is not None or name not in known}
+    return {name: field for name, field in fields.items() if field is not None or name not in known}
 
 
 def _place(steps: tuple[int | str, ...], value: Any) -> list[int | str]:

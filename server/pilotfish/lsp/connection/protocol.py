@@ -184,8 +184,8 @@ class Connection(LanguageServerProtocol):
         """The client's answer to a request of ours."""
         if (error := as_object(message.get("error"))) is not None:
             code = error.get("code")
-            said = types.ResponseError(code if type(code) is int else 0, str(error.get("message")))
-            return None if key is None else types.ResponseErrorMessage(id=key, error=said)
+            answer = types.ResponseError(code if type(code) is int else 0, str(error.get("message")))
+            return None if key is None else types.ResponseErrorMessage(id=key, error=answer)
         if "result" not in message:
             raise _refusal("invalid_request", "this is not a JSON-RPC 2.0 message")
         return None if key is None else JsonRPCResponseMessage(id=key, jsonrpc="2.0", result=message["result"])
@@ -214,9 +214,10 @@ class Connection(LanguageServerProtocol):
         title = answer.get("title")
         return title if title in options else None
 
-    async def show(self, path: Path) -> bool:
-        """Open a file in the client's editor; returns whether it did."""
-        asked = types.ShowDocumentParams(path.as_uri(), take_focus=False)
+    async def show(self, path: Path, line: int = 0) -> bool:
+        """Open a file in the client's editor at a line; returns whether it did."""
+        at = types.Position(line, 0)
+        asked = types.ShowDocumentParams(path.as_uri(), take_focus=False, selection=types.Range(at, at))
         try:
             answer = await self.request(types.WINDOW_SHOW_DOCUMENT, asked, SHOW_SECONDS)
         except (ClientError, TimeoutError):

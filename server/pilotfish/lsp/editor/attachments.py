@@ -5,8 +5,9 @@ The engine reads files itself, preferring the open buffer. It cannot read a docu
 
 from __future__ import annotations
 
-from pilotfish.lsp.editor.documents import Document, Documents, TextPosition
+from pilotfish.lsp.editor.documents import Document, Documents
 from pilotfish.protocol import wire
+from pilotfish.text.positions import TextPosition
 
 
 def with_text(block: wire.ContentBlock, documents: Documents) -> wire.ContentBlock:
@@ -22,6 +23,17 @@ def resource(uri: str, where: wire.Range | None, document: Document | None) -> w
     if document is not None and document.path is None:
         text = document.text.value if where is None else selected(where, document)
     return wire.ResourceBlock(uri=uri, range=where, text=text)
+
+
+def wider(where: wire.Range, lines: int, document: Document | None) -> wire.Range:
+    """The range with this many lines above and below it, clamped to the document."""
+    end = TextPosition(where.end.line + lines + 1, 0)
+    if document is not None:
+        end = document.text.place(document.text.offset(end))
+    return wire.Range(
+        start=wire.Position(line=max(0, where.start.line - lines), character=0),
+        end=wire.Position(line=end.line, character=end.character),
+    )
 
 
 def selected(where: wire.Range, document: Document) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from lsprotocol import types
 
@@ -19,8 +19,8 @@ from pilotfish.lsp.connection.json_values import as_object
 from pilotfish.lsp.connection.params import read
 from pilotfish.lsp.connection.protocol import ClientError, Connection
 from pilotfish.lsp.editor.documents import Document, Documents, position
-from pilotfish.lsp.uris import path_of
 from pilotfish.protocol import wire
+from pilotfish.text.uris import path_of
 from pilotfish.workspace.editor import Buffer, Hunk, Saved
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,9 @@ APPLY_SECONDS = 10.0
 HOLD_SECONDS = 10.0
 SAVE_SECONDS = 30.0  # a formatter on save may take its time
 SYNC_SECONDS = 2.0
+CONTEXT_SECONDS = 1.0  # a prompt waits for it
+LABEL = "Pilotfish"
+"""what an edit is called in the editor's list of undo steps or changes"""
 
 _ABILITIES = {
     "diagnostics": "diagnostics",
@@ -37,6 +40,7 @@ _ABILITIES = {
     "references": "symbols",
     "symbols": "symbols",
     "rename": "symbols",
+    "terminal": "terminal",
 }
 """query → the ability a client must have for it"""
 
@@ -45,14 +49,27 @@ class LspEditor:
     """Implements `workspace.editor.Editor` over a connection."""
 
     def __init__(
-        self, connection: Connection, documents: Documents, abilities: wire.ClientAbilities, *, can_edit: bool
+        self,
+        connection: Connection,
+        documents: Documents,
+        abilities: wire.ClientAbilities,
+        *,
+        can_edit: bool,
+        annotates: bool = False,
     ) -> None:
         self._connection = connection
         self._documents = documents
         self._abilities = abilities
         self._can_edit = can_edit
+        self._annotates = annotates
         self._moved: dict[Path, asyncio.Event] = {}
-        documents.on_change = self._note_change
+        self.ask_to_write: Callable[[Sequence[Path]], Awaitable[bool]] | None = None
+        """for a generic client, which cannot save: set when the engine is loaded"""
+        documents.on_change.append(self._note_change)
+
+    def for_session(self, session_id: str) -> Self:
+        del session_id
+        return self
 
     @property
     def can_edit(self) -> bool:
@@ -73,6 +90,9 @@ class LspEditor:
     def buffers(self) -> Sequence[Buffer]:
         return [_buffer(document.path, document) for document in self._documents.all() if document.path is not None]
 
+    async def refresh(self, path: Path) -> None:
+        """Nothing to do: the client reports every change of an open document."""
+
     async def hold(self, paths: Sequence[Path]) -> None:
         missing = [path for path in paths if self._documents.at(path) is None]
         if not missing or not self.can_save:
@@ -83,13 +103,18 @@ class LspEditor:
             return
         # `didOpen` comes before the answer; some clients are late all the same.
         opened = {path_of(document.uri) for document in answer.opened}
-        for told in answer.opened:
-            # That it is dirty is not noted: a save would end it, and nobody tells of saves.
-            if not told.dirty and (document := self._documents.get(told.uri)) and document.version == told.version:
-                document.saved_at = told.version
+        for opened_document in answer.opened:
+            # A dirty state is not stored: a save would end it, and clients do not report saves.
+            document = self._documents.get(opened_document.uri)
+            if document is not None:
+                document.held = True
+            if not opened_document.dirty and document and document.version == opened_document.version:
+                document.saved_at = opened_document.version
         for path in missing:
             if path in opened and self._documents.at(path) is None:
                 await self._wait(path, self._expect(path))
+                if (late := self._documents.at(path)) is not None:
+                    late.held = True
 
     async def apply(self, path: Path, version: int, hunks: Sequence[Hunk]) -> bool:
         document = self._documents.at(path)
@@ -99,9 +124,8 @@ class LspEditor:
         if edits is None:
             return False
         identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, version)
-        change = types.TextDocumentEdit(identifier, edits)
-        params = types.ApplyWorkspaceEditParams(types.WorkspaceEdit(document_changes=[change]))
-        moved = self._expect(path)
+        params = types.ApplyWorkspaceEditParams(self._workspace_edit(identifier, edits), label=LABEL)
+        moved, place = self._expect(path), self._documents.last_place
         try:
             answer = await self._connection.request(types.WORKSPACE_APPLY_EDIT, params, APPLY_SECONDS)
         except (ClientError, TimeoutError) as error:
@@ -109,10 +133,23 @@ class LspEditor:
             return False
         if (as_object(answer) or {}).get("applied") is not True:
             return False
-        # The text is ours only once the client has told it back: some answer first, and tell a moment later.
+        # The text is current only when the client has sent the change back; some clients answer before they do.
         if edits and document.version == version:
             await self._wait(path, moved)
+        self._documents.last_place = place  # the user was not there
         return True
+
+    def _workspace_edit(
+        self, document: types.OptionalVersionedTextDocumentIdentifier, edits: Sequence[types.TextEdit]
+    ) -> types.WorkspaceEdit:
+        """The edit, annotated with who makes it if the client shows that."""
+        if not self._annotates:
+            return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, edits)])
+        annotated = [types.AnnotatedTextEdit(LABEL, edit.range, edit.new_text) for edit in edits]
+        return types.WorkspaceEdit(
+            document_changes=[types.TextDocumentEdit(document, annotated)],
+            change_annotations={LABEL: types.ChangeAnnotation(LABEL)},
+        )
 
     async def save(self, path: Path) -> Saved:
         document = self._documents.at(path)
@@ -126,14 +163,27 @@ class LspEditor:
             return Saved(saved=True)
         return Saved(saved=False, reason=answer.failed[0].reason if answer.failed else "the editor did not save it")
 
+    async def allows_disk_writes(self, paths: Sequence[Path]) -> bool:
+        return self.ask_to_write is not None and await self.ask_to_write(paths)
+
+    def can_answer(self, method: str) -> bool:
+        return getattr(self._abilities, _ABILITIES.get(method, ""), False)
+
     async def query(self, method: str, params: Mapping[str, Any], timeout: float) -> Any:
-        if not getattr(self._abilities, _ABILITIES.get(method, ""), False):
+        if not self.can_answer(method):
             return None
         try:
             return await self._connection.request(f"pilotfish/editor/{method}", dict(params), timeout)
         except (ClientError, TimeoutError) as error:
             log.info("editor/%s: %s", method, error or "no answer in time")
             return None
+
+    async def context(self) -> wire.EditorContext | None:
+        """What the user looks at; None if the client does not say it."""
+        if not self._abilities.context:
+            return None
+        answer = await self._ask("pilotfish/editor/context", wire.Empty(), CONTEXT_SECONDS)
+        return answer if isinstance(answer, wire.EditorContext) else None
 
     async def show_diff(self, title: str, uri: str, before: str, after: str) -> bool:
         """Show a diff; returns whether the client does."""
@@ -165,13 +215,13 @@ class LspEditor:
             async with asyncio.timeout(SYNC_SECONDS):
                 await moved.wait()
         except TimeoutError:
-            log.warning("the client did not tell of its change to %s", path.name)
+            log.warning("the client did not send its change to %s", path.name)
             self._moved.pop(path, None)
 
 
 def _buffer(path: Path, document: Document) -> Buffer:
     saved = document.saved_at == document.version
-    return Buffer(path, document.text.value, document.version, dirty=False if saved else None)
+    return Buffer(path, document.text.value, document.version, dirty=False if saved else None, held=document.held)
 
 
 def _edits(document: Document, hunks: Sequence[Hunk]) -> list[types.TextEdit] | None:

@@ -24,7 +24,7 @@ class WorkDoneProgress:
         """set when the client can show the progress"""
         self._progress: Any = connection.progress  # pygls does not type the futures of its tokens
         self._title = title
-        self._last = ""
+        self._last: tuple[str, int | None] = "", None
         self._over = False
 
     def show(self, token: int | str) -> None:
@@ -34,9 +34,9 @@ class WorkDoneProgress:
         self._progress.tokens[token].add_done_callback(self._cancel)
         self._send_last()
 
-    def report(self, message: str) -> None:
-        if message != self._last and not self._over:
-            self._last = message
+    def report(self, message: str, percentage: int | None = None) -> None:
+        if (message, percentage) != self._last and not self._over:
+            self._last = message, percentage
             self._send_last()
 
     def end(self, message: str) -> None:
@@ -49,8 +49,10 @@ class WorkDoneProgress:
         self.cancelled.set()
 
     def _send_last(self) -> None:
-        if self.token is not None and self._last:
-            self._progress.report(self.token, types.WorkDoneProgressReport(message=self._last, cancellable=True))
+        message, percentage = self._last
+        if self.token is not None and message:
+            report = types.WorkDoneProgressReport(message=message, percentage=percentage, cancellable=True)
+            self._progress.report(self.token, report)
 
 
 class Progresses:

@@ -2,8 +2,8 @@
 
 There are two analyses. The strict one (`parser.parse` and `read_only_commands.py`) shows that a line only reads, as far
 as its text can show it. The wide one (`nested_commands.py`) finds every command that may run, including wrapped and
-nested ones. It is used for deny and ask rules, for explanations and to decide what may run in the read-only sandbox
-without a question. It proves nothing.
+nested ones. It is used for deny and ask rules, for explanations and to decide in which sandbox a line runs without a
+question (`effects.py`). It proves nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from functools import lru_cache
 from typing import Literal
 
 from pilotfish.policy.destructive import destroys
-from pilotfish.policy.shell import nested_commands, parser, reader_commands
+from pilotfish.policy.shell import nested_commands, parser
 from pilotfish.policy.shell import plain_commands as plain
 from pilotfish.policy.shell.arguments import Doubt, Read
+from pilotfish.policy.shell.effects import DELETING_CODE, Effect, Finding, effect_of, runs_its_input, worst
 from pilotfish.policy.shell.git_commands import folder_of, joined
+from pilotfish.policy.shell.heredocs import without_bodies
 from pilotfish.policy.shell.read_only_commands import read_only
 from pilotfish.text.display_safe import one_line
 
@@ -39,6 +41,8 @@ class Touched:
     """If recursive: only files whose names match one of these globs are read. Empty means all files."""
     follows: bool = False
     """If recursive: links below it are followed."""
+    sure: bool = True
+    """The command is known to only read it, or to write it. Otherwise a program is given its name."""
 
     def meets(self, name: str) -> bool:
         """Whether a recursive read includes a file with this name."""
@@ -79,8 +83,13 @@ class Study:
     """Why the line is denied in every mode. None if it is not destructive."""
     cut: bool = False
     """The line was too long to analyse completely, so it may run other commands too."""
-    worth_a_try: bool = False
-    """Every program in the line is usually run to read, so it may run in the read-only sandbox without a question."""
+    findings: tuple[Finding, ...] = (Finding(Effect.HIDDEN, "it is too long to check"),)
+    """What the commands of the line are usually run for."""
+
+    @property
+    def effect(self) -> Effect:
+        """The most harmful effect of its commands."""
+        return worst(self.findings).effect
 
     @property
     def is_plain(self) -> bool:
@@ -106,25 +115,84 @@ def study(command: str) -> Study:
     """Analyse a command line with both analyses. Never raises."""
     line = parser.parse(command)
     if isinstance(line, parser.Unreadable):
-        wide = nested_commands.search(command)
-        touched = tuple(Touched(path, access) for path, access in wide.paths)
-        written = [path for path, access in wide.paths if access == "write"]
-        refusal = destroys(wide.found, written, command)
-        tries = (
-            wide.whole
-            and not wide.cut
-            and not written
-            and not wide.located
-            and reader_commands.worth_a_try(command, wide.shown)
-        )
-        return Study(command, (), line.reason, wide.found, wide.shown, touched, refusal, wide.cut, tries)
+        return _wide_study(command, line.reason)
     parts = _parts(line)
     found = nested_commands.unwrap(part.words for part in parts)
     touched = tuple(dict.fromkeys(touch for part in parts for touch in (*part.touched, *part.writes)))
     refusal = destroys(found, [touch.path for part in parts for touch in part.writes])
-    located = any("/" in part.words[0] for part in parts)
-    tries = not located and not any(part.writes for part in parts) and reader_commands.worth_a_try(command, found)
-    return Study(command, parts, None, found, found, touched, refusal, worth_a_try=tries)
+    located = {part.words[0].rsplit("/", 1)[-1]: part.words[0] for part in parts if "/" in part.words[0]}
+    written = next((touch.path for part in parts for touch in part.writes), None)
+    findings = _findings(command, found, located, written)
+    return Study(command, parts, None, found, found, touched, refusal, findings=findings)
+
+
+def _wide_study(command: str, unreadable: str) -> Study:
+    wide = nested_commands.search(command, without_bodies(command))
+    written = [path for path, access in wide.paths if access == "write"]
+    refusal = destroys(wide.found, written, command)
+    if wide.whole and not wide.cut:
+        findings = _findings(command, wide.shown, wide.located, written[0] if written else None)
+    else:
+        findings = (Finding(Effect.HIDDEN, "it could not be read to its end"), *map(effect_of, wide.found))
+    return Study(command, (), unreadable, wide.found, wide.shown, _wide_touched(wide), refusal, wide.cut, findings)
+
+
+_PROGRAM_VARIABLES = re.compile(
+    r"(?:^|[\s;&|(])(?!(?:NODE_ENV|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|WARNINGS|HASHSEED|IOENCODING|UTF8))=)"
+    r"(?:PATH|IFS|ENV|PAGER|EDITOR|SHELL|HOME|PS4|PROMPT_COMMAND|LESSOPEN|RIPGREP_CONFIG_PATH"
+    r"|(?:LD|DYLD|GIT|BASH|PYTHON|NODE|PERL|RUBY)_?[A-Z0-9_]*)\+?="
+)
+"""Assignments to variables that change which programs run."""
+
+
+def _findings(
+    text: str, commands: tuple[tuple[str, ...], ...], located: dict[str, str], written: str | None
+) -> tuple[Finding, ...]:
+    findings = [effect_of(words, located.get(words[0], "")) for words in commands]
+    if written is not None:
+        findings.append(Finding(Effect.CHANGES, f"it writes to {written}"))
+    if _PROGRAM_VARIABLES.search(text):
+        findings.append(Finding(Effect.CHANGES, "it sets a variable that decides which programs run"))
+    if not commands or not all(char.isprintable() or char in "\n\t" for char in text):
+        findings.append(Finding(Effect.HIDDEN, "it contains invisible characters"))
+    if any(map(runs_its_input, commands)) and DELETING_CODE.search(text):
+        findings.append(Finding(Effect.DELETES, "its code deletes or publishes something"))
+    return tuple(dict.fromkeys(findings))
+
+
+def _only_names(words: tuple[str, ...]) -> bool:
+    """Whether a command does not change the files that it names."""
+    recorded = words[0] == "git" and not {"mv", "apply", "am", "checkout", "restore"} & set(words)
+    return recorded or words[0] in {"source", "."} or effect_of(words).effect is Effect.READS
+
+
+def _wide_touched(wide: nested_commands.NestedCommands) -> tuple[Touched, ...]:
+    """Return the paths of a line outside the strict grammar: exact ones of commands that only read, and every word of
+    the others that looks like a path."""
+    touched: dict[Touched, None] = {}
+    for path, access in wide.paths:
+        touched[Touched(path, access, sure=access == "write")] = None
+    if not (wide.whole and not wide.cut):
+        return tuple(touched)
+    written = [touch for touch in touched if touch.access == "write"]
+    touched.clear()
+    for words in wide.shown:
+        verdict = read_only(words)
+        if isinstance(verdict, Read):
+            read = verdict
+            touched.update(
+                (
+                    Touched(
+                        nested_commands.at_home(path), "read", read.recursive, read.hidden, read.only, read.follows
+                    ),
+                    None,
+                )
+                for path in read.paths
+            )
+        else:
+            sure = _only_names(words)
+            touched.update((Touched(path, access, sure=sure), None) for path, access in nested_commands.paths_in(words))
+    return (*touched, *written)
 
 
 def explain(seen: Study) -> tuple[str, ...]:
@@ -222,7 +290,11 @@ def _part(command: parser.Simple, here: str, *, lost: bool) -> Part:
             touched += [Touched(joined(here, path), "read", recursive, hidden, only, follows) for path in paths]
         case Doubt(reason):
             doubt = reason
-            touched += [Touched(joined(here, path), access) for path, access in nested_commands.paths_in(command.words)]
+            sure = _only_names(command.words)
+            touched += [
+                Touched(joined(here, path), access, sure=sure)
+                for path, access in nested_commands.paths_in(command.words)
+            ]
     for redirect in command.redirects:
         if redirect.op == ">&" or redirect.target == "/dev/null":
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pilotfish.policy.shell import syntax_tree
@@ -92,14 +92,16 @@ class NestedCommands:
     """Part of the text was not analysed."""
     whole: bool = False
     """The bash grammar parsed the whole text, so `shown` has every command in it."""
-    located: bool = False
-    """A command is named by a path; `shown` has its name without the directory."""
+    located: dict[str, str] = field(default_factory=dict[str, str])
+    """Name → path of the commands that are named by a path; `shown` has the name without the directory."""
 
 
-def search(text: str) -> NestedCommands:
-    """Search a text with the bash grammar, and by splitting it wherever a command could begin."""
+def search(text: str, code: str | None = None) -> NestedCommands:
+    """Search a text with the bash grammar, and by splitting it wherever a command could begin. `code` is the text
+    without the bodies of its heredocs."""
+    code = text if code is None else code
     too_long, text = len(text) > MAX_TEXT, text[:MAX_TEXT]
-    tree = syntax_tree.read(text)
+    tree = syntax_tree.read(code)
     shown = _Finder()
     for raw in tree.commands:
         shown.command(tuple(map(bare, raw)))
@@ -107,11 +109,11 @@ def search(text: str) -> NestedCommands:
     found.text(text)
     paths: dict[Named, None] = {}
     paths.update(dict.fromkeys(paths_in(("", *dict.fromkeys(word for words in found.out for word in words[1:])))))
-    for target in (*tree.written, *re.findall(r">[|>&]?\s*([^\s;|&<>()`]+)", text)):
+    for target in tree.written if tree.whole else re.findall(r">[|>&]?\s*([^\s;|&<>()`]+)", text):
         name = bare(target)
         if name and name not in {"/dev/null", "1", "2", "-"}:
             paths[at_home(name), "write"] = None
-    located = any(raw and "/" in raw[0] for raw in tree.commands)
+    located = {raw[0].rsplit("/", 1)[-1]: raw[0] for raw in tree.commands if raw and "/" in raw[0]}
     cut = too_long or found.cut or len(found.out) >= MAX_FOUND
     return NestedCommands(
         tuple(found.out), tuple(shown.out or found.out), tuple(paths), cut, tree.whole and bool(shown.out), located
@@ -213,7 +215,7 @@ class _Finder:
 
 def _inside(name: str, rest: Words) -> Iterator[Words]:
     """Return the commands that are words in the arguments of another command."""
-    if name in _WRAPPERS:
+    if name in _WRAPPERS and not (name == "command" and rest[:1] in (("-v",), ("-V",))):
         yield _after_options(name, rest)
     if name in {"find", "fd", "fdfind"}:
         for at, word in enumerate(rest):

@@ -8,142 +8,18 @@ or null when it is received. Unknown fields are refused, except in shapes that b
 in UTC.
 """
 
-from pilotfish.protocol.wire.approvals import ApprovalAnswer as ApprovalAnswer
-from pilotfish.protocol.wire.approvals import ApprovalAnswerParams as ApprovalAnswerParams
-from pilotfish.protocol.wire.approvals import ApprovalAnswerResult as ApprovalAnswerResult
-from pilotfish.protocol.wire.approvals import ApprovalListParams as ApprovalListParams
-from pilotfish.protocol.wire.approvals import ApprovalListResult as ApprovalListResult
-from pilotfish.protocol.wire.approvals import ApprovalOption as ApprovalOption
-from pilotfish.protocol.wire.approvals import ApprovalRequest as ApprovalRequest
-from pilotfish.protocol.wire.approvals import ApprovalResolved as ApprovalResolved
-from pilotfish.protocol.wire.approvals import CommandPreview as CommandPreview
-from pilotfish.protocol.wire.approvals import DiffPreview as DiffPreview
-from pilotfish.protocol.wire.approvals import Preview as Preview
-from pilotfish.protocol.wire.approvals import PreviewFile as PreviewFile
-from pilotfish.protocol.wire.approvals import TextPreview as TextPreview
-from pilotfish.protocol.wire.base import PROTOCOL_VERSION as PROTOCOL_VERSION
-from pilotfish.protocol.wire.base import AgentState as AgentState
-from pilotfish.protocol.wire.base import CallStatus as CallStatus
-from pilotfish.protocol.wire.base import Category as Category
-from pilotfish.protocol.wire.base import Change as Change
-from pilotfish.protocol.wire.base import Diagnostic as Diagnostic
-from pilotfish.protocol.wire.base import Empty as Empty
-from pilotfish.protocol.wire.base import FailureKind as FailureKind
-from pilotfish.protocol.wire.base import Location as Location
-from pilotfish.protocol.wire.base import Lsp as Lsp
-from pilotfish.protocol.wire.base import Mode as Mode
-from pilotfish.protocol.wire.base import OptionId as OptionId
-from pilotfish.protocol.wire.base import Position as Position
-from pilotfish.protocol.wire.base import Range as Range
-from pilotfish.protocol.wire.base import StopReason as StopReason
-from pilotfish.protocol.wire.base import Whole as Whole
-from pilotfish.protocol.wire.base import Wire as Wire
-from pilotfish.protocol.wire.content import ChatDraft as ChatDraft
-from pilotfish.protocol.wire.content import ContentBlock as ContentBlock
-from pilotfish.protocol.wire.content import DiagnosticBlock as DiagnosticBlock
-from pilotfish.protocol.wire.content import ImageBlock as ImageBlock
-from pilotfish.protocol.wire.content import ResourceBlock as ResourceBlock
-from pilotfish.protocol.wire.content import TextBlock as TextBlock
-from pilotfish.protocol.wire.editor_requests import AskParams as AskParams
-from pilotfish.protocol.wire.editor_requests import AskResult as AskResult
-from pilotfish.protocol.wire.editor_requests import CodeActionsParams as CodeActionsParams
-from pilotfish.protocol.wire.editor_requests import CodeActionsResult as CodeActionsResult
-from pilotfish.protocol.wire.editor_requests import DiagnosticsParams as DiagnosticsParams
-from pilotfish.protocol.wire.editor_requests import DiagnosticsResult as DiagnosticsResult
-from pilotfish.protocol.wire.editor_requests import DiffParams as DiffParams
-from pilotfish.protocol.wire.editor_requests import DocumentDiagnostics as DocumentDiagnostics
-from pilotfish.protocol.wire.editor_requests import FailedDocument as FailedDocument
-from pilotfish.protocol.wire.editor_requests import LocationsResult as LocationsResult
-from pilotfish.protocol.wire.editor_requests import OpenedDocument as OpenedDocument
-from pilotfish.protocol.wire.editor_requests import OpenResult as OpenResult
-from pilotfish.protocol.wire.editor_requests import PlaceParams as PlaceParams
-from pilotfish.protocol.wire.editor_requests import ReferencesParams as ReferencesParams
-from pilotfish.protocol.wire.editor_requests import RenameParams as RenameParams
-from pilotfish.protocol.wire.editor_requests import RenameResult as RenameResult
-from pilotfish.protocol.wire.editor_requests import SaveResult as SaveResult
-from pilotfish.protocol.wire.editor_requests import SymbolsParams as SymbolsParams
-from pilotfish.protocol.wire.editor_requests import SymbolsResult as SymbolsResult
-from pilotfish.protocol.wire.editor_requests import UrisParams as UrisParams
-from pilotfish.protocol.wire.hello import ClientAbilities as ClientAbilities
-from pilotfish.protocol.wire.hello import Hello as Hello
-from pilotfish.protocol.wire.hello import HelloResult as HelloResult
-from pilotfish.protocol.wire.hello import TrustParams as TrustParams
-from pilotfish.protocol.wire.methods import ERROR_CODES as ERROR_CODES
-from pilotfish.protocol.wire.methods import METHODS as METHODS
-from pilotfish.protocol.wire.methods import Method as Method
-from pilotfish.protocol.wire.server_requests import Command as Command
-from pilotfish.protocol.wire.server_requests import CommandListResult as CommandListResult
-from pilotfish.protocol.wire.server_requests import McpServer as McpServer
-from pilotfish.protocol.wire.server_requests import Mention as Mention
-from pilotfish.protocol.wire.server_requests import MentionParams as MentionParams
-from pilotfish.protocol.wire.server_requests import MentionResult as MentionResult
-from pilotfish.protocol.wire.server_requests import Model as Model
-from pilotfish.protocol.wire.server_requests import ModelListResult as ModelListResult
-from pilotfish.protocol.wire.server_requests import Price as Price
-from pilotfish.protocol.wire.server_requests import Rule as Rule
-from pilotfish.protocol.wire.server_requests import RuleAddParams as RuleAddParams
-from pilotfish.protocol.wire.server_requests import RuleAddResult as RuleAddResult
-from pilotfish.protocol.wire.server_requests import RuleListParams as RuleListParams
-from pilotfish.protocol.wire.server_requests import RuleListResult as RuleListResult
-from pilotfish.protocol.wire.server_requests import RuleRemoveParams as RuleRemoveParams
-from pilotfish.protocol.wire.server_requests import SecretSetParams as SecretSetParams
-from pilotfish.protocol.wire.server_requests import Status as Status
-from pilotfish.protocol.wire.server_requests import StoreStatus as StoreStatus
-from pilotfish.protocol.wire.session import CallApproval as CallApproval
-from pilotfish.protocol.wire.session import CallResult as CallResult
-from pilotfish.protocol.wire.session import Failure as Failure
-from pilotfish.protocol.wire.session import KilledProcess as KilledProcess
-from pilotfish.protocol.wire.session import PlanEntry as PlanEntry
-from pilotfish.protocol.wire.session import Receipt as Receipt
-from pilotfish.protocol.wire.session import Session as Session
-from pilotfish.protocol.wire.session import ToolCall as ToolCall
-from pilotfish.protocol.wire.session import Usage as Usage
-from pilotfish.protocol.wire.session_requests import CancelParams as CancelParams
-from pilotfish.protocol.wire.session_requests import PromptParams as PromptParams
-from pilotfish.protocol.wire.session_requests import PromptResult as PromptResult
-from pilotfish.protocol.wire.session_requests import QueuedPrompt as QueuedPrompt
-from pilotfish.protocol.wire.session_requests import QueueListResult as QueueListResult
-from pilotfish.protocol.wire.session_requests import QueueRemoveParams as QueueRemoveParams
-from pilotfish.protocol.wire.session_requests import RefusedFile as RefusedFile
-from pilotfish.protocol.wire.session_requests import SessionConfigureParams as SessionConfigureParams
-from pilotfish.protocol.wire.session_requests import SessionExportParams as SessionExportParams
-from pilotfish.protocol.wire.session_requests import SessionExportResult as SessionExportResult
-from pilotfish.protocol.wire.session_requests import SessionForkParams as SessionForkParams
-from pilotfish.protocol.wire.session_requests import SessionListParams as SessionListParams
-from pilotfish.protocol.wire.session_requests import SessionListResult as SessionListResult
-from pilotfish.protocol.wire.session_requests import SessionLoadParams as SessionLoadParams
-from pilotfish.protocol.wire.session_requests import SessionLoadResult as SessionLoadResult
-from pilotfish.protocol.wire.session_requests import SessionNewParams as SessionNewParams
-from pilotfish.protocol.wire.session_requests import SessionParams as SessionParams
-from pilotfish.protocol.wire.session_requests import SessionRenameParams as SessionRenameParams
-from pilotfish.protocol.wire.session_requests import SessionResult as SessionResult
-from pilotfish.protocol.wire.session_requests import UndoneFile as UndoneFile
-from pilotfish.protocol.wire.session_requests import UndoParams as UndoParams
-from pilotfish.protocol.wire.session_requests import UndoResult as UndoResult
-from pilotfish.protocol.wire.transcript import CallItem as CallItem
-from pilotfish.protocol.wire.transcript import CompactionItem as CompactionItem
-from pilotfish.protocol.wire.transcript import FileChangeItem as FileChangeItem
-from pilotfish.protocol.wire.transcript import Item as Item
-from pilotfish.protocol.wire.transcript import ItemBase as ItemBase
-from pilotfish.protocol.wire.transcript import MessageItem as MessageItem
-from pilotfish.protocol.wire.transcript import NoticeItem as NoticeItem
-from pilotfish.protocol.wire.transcript import PlanItem as PlanItem
-from pilotfish.protocol.wire.transcript import PromptItem as PromptItem
-from pilotfish.protocol.wire.transcript import ThoughtItem as ThoughtItem
-from pilotfish.protocol.wire.transcript import TurnEndItem as TurnEndItem
-from pilotfish.protocol.wire.updates import ArgsChunk as ArgsChunk
-from pilotfish.protocol.wire.updates import CallUpdate as CallUpdate
-from pilotfish.protocol.wire.updates import Compaction as Compaction
-from pilotfish.protocol.wire.updates import FileChanged as FileChanged
-from pilotfish.protocol.wire.updates import MessageChunk as MessageChunk
-from pilotfish.protocol.wire.updates import Notice as Notice
-from pilotfish.protocol.wire.updates import PlanUpdate as PlanUpdate
-from pilotfish.protocol.wire.updates import Progress as Progress
-from pilotfish.protocol.wire.updates import SessionInfo as SessionInfo
-from pilotfish.protocol.wire.updates import StateChanged as StateChanged
-from pilotfish.protocol.wire.updates import ThoughtChunk as ThoughtChunk
-from pilotfish.protocol.wire.updates import TurnEnded as TurnEnded
-from pilotfish.protocol.wire.updates import TurnStarted as TurnStarted
-from pilotfish.protocol.wire.updates import Update as Update
-from pilotfish.protocol.wire.updates import UpdateParams as UpdateParams
-from pilotfish.protocol.wire.updates import UsageUpdate as UsageUpdate
+from pilotfish.protocol.wire.approvals import *
+from pilotfish.protocol.wire.base import *
+from pilotfish.protocol.wire.connections import *
+from pilotfish.protocol.wire.content import *
+from pilotfish.protocol.wire.editor_requests import *
+from pilotfish.protocol.wire.edits import *
+from pilotfish.protocol.wire.hello import *
+from pilotfish.protocol.wire.language_models import *
+from pilotfish.protocol.wire.methods import *
+from pilotfish.protocol.wire.review import *
+from pilotfish.protocol.wire.server_requests import *
+from pilotfish.protocol.wire.session import *
+from pilotfish.protocol.wire.session_requests import *
+from pilotfish.protocol.wire.transcript import *
+from pilotfish.protocol.wire.updates import *

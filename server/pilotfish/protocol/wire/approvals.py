@@ -26,6 +26,23 @@ class DiffPreview(Wire):
 
     kind: Literal["diff"] = "diff"
     files: tuple[PreviewFile, ...]
+    impact: str | None = None
+    """what else depends on the files, in one line: `parse is used in 12 places in 4 other files`"""
+
+
+class CommandEffects(Wire):
+    """What the command did in a throwaway view of the workspace, without network. `allow_once` applies exactly these
+    files and does not run the command again; `allow_real` runs it."""
+
+    files: tuple[PreviewFile, ...]
+    """a file that is not text is given by its size and hash"""
+    output: str
+    """what it wrote, cut in the middle if it is long"""
+    exit_code: int | None = None
+    impact: str | None = None
+    """what else depends on the files, in one line"""
+    note: str | None = None
+    """for the user: for example, files whose unsaved text the command did not see"""
 
 
 class CommandPreview(Wire):
@@ -35,7 +52,13 @@ class CommandPreview(Wire):
     command: str
     cwd: str
     parsed: tuple[str, ...] = ()
-    """one sentence for each command in the command line"""
+    """one sentence for each command in the command line, and one if it keeps running in the background"""
+    background: bool | None = None
+    """true if the command keeps running after the call"""
+    timeout: float | None = None
+    """seconds after which the command is stopped"""
+    effects: CommandEffects | None = None
+    """what the command was seen to do, if it was tried out"""
 
 
 class TextPreview(Wire):

@@ -25,7 +25,7 @@ Category = Literal["read_only", "research", "write", "execute"]
 CallStatus = Literal["pending", "awaiting_approval", "in_progress", "completed", "failed", "denied", "cancelled"]
 
 
-OptionId = Literal["allow_once", "allow_session", "allow_always", "reject", "reject_always"]
+OptionId = Literal["allow_once", "allow_real", "allow_session", "allow_always", "reject", "reject_always"]
 
 
 Change = Literal["created", "edited", "deleted", "renamed"]
@@ -44,6 +44,7 @@ FailureKind = Literal[
     "configuration",
     "storage",
     "restarted",
+    "closed",
     "internal",
 ]
 
@@ -62,11 +63,11 @@ class Whole(Wire):
 
     @model_serializer(mode="wrap")
     def _with_nulls(self, serialize: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
-        said: dict[str, Any] = serialize(self)
+        fields: dict[str, Any] = serialize(self)
         for name, field in type(self).model_fields.items():
             if field.is_required():
-                said.setdefault(field.alias or name if info.by_alias else name, None)
-        return said
+                fields.setdefault(field.alias or name if info.by_alias else name, None)
+        return fields
 
 
 class Lsp(Wire):

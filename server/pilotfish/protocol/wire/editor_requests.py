@@ -114,6 +114,14 @@ class LocationsResult(Wire):
     locations: tuple[Location, ...]
 
 
+class TerminalResult(Wire):
+    """What the user's terminal shows: the output of its last command, or what is selected in it."""
+
+    text: str
+    command: str | None = None
+    """the command line, if the editor knows it"""
+
+
 class SymbolsParams(Wire):
     """Asks for the symbols of a document, or for symbols of the workspace by name."""
 

@@ -1,4 +1,4 @@
-"""What client and server tell each other in `initialize`."""
+"""What client and server send each other in `initialize`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ class ClientAbilities(Lsp):
     """The server's requests that this client answers."""
 
     approvals: bool = False
+    approval_effects: bool = False
+    """not a request: the client shows `effects` of a command preview. For a client that does not, the preview of a
+    command that was tried out is a text with all of it: the command, the diff and the output"""
     save: bool = False
     """`editor/open` and `editor/save`"""
     diagnostics: bool = False
@@ -22,6 +25,18 @@ class ClientAbilities(Lsp):
     diff: bool = False
     ask: bool = False
     """`user/ask`; assumed if `approvals` is true"""
+    context: bool = False
+    terminal: bool = False
+    """`editor/terminal`, for `@terminal`"""
+    inline_edit: bool = False
+    """the client command `pilotfish.edit`, which asks for an instruction and sends `edit/inline`; its argument is
+    `{ uri, range }`"""
+    titles: bool = False
+    """not a request: the client lists sessions, so the model writes their titles (setting `titles`)"""
+    mcp: bool = False
+    """the notification `mcp/changed`"""
+    language_models: bool = False
+    """`model/request`: the client has language models, and reports them with `model/offered`"""
 
 
 class Hello(Lsp):

@@ -13,10 +13,15 @@ class Usage(Wire):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    """of the input tokens: read from the provider's prompt cache"""
+    reasoning_tokens: int = 0
+    """of the output tokens: spent on thinking"""
     requests: int = 0
     tool_calls: int = 0
     cost: float | None = None
     """in US dollars, if the price is known"""
+    unpriced_requests: int = 0
+    """requests to models whose price is not known; `cost` does not count them. Models on this machine cost nothing"""
 
 
 class Session(Whole):
@@ -36,6 +41,8 @@ class Session(Whole):
     usage: Usage
     elsewhere: bool | None = None
     """true if the running turn belongs to another window; only that window receives its updates"""
+    imported: bool | None = None
+    """true if the session came from a file, which anybody may have written"""
 
 
 class Failure(Wire):
@@ -118,6 +125,8 @@ class ToolCall(Wire):
     """the arguments as the model wrote them, if they were not a JSON object"""
     recovered: bool = False
     """whether the model wrote the call as text and it was recognised there"""
+    parent_id: str | None = None
+    """the call whose subagent made this one"""
 
 
 class PlanEntry(Wire):

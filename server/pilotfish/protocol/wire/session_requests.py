@@ -40,10 +40,20 @@ class SessionListParams(Wire):
     """one page has at most 500 sessions"""
 
 
+class SessionMatch(Wire):
+    """Where a query was found in the messages of a session."""
+
+    session_id: str
+    text: str
+    """the words around the place"""
+
+
 class SessionListResult(Wire):
     """One page of sessions, newest first."""
 
     sessions: tuple[Session, ...]
+    matches: tuple[SessionMatch, ...] | None = None
+    """for a query: the sessions in whose messages it was found, not only in the title"""
     next_cursor: str | None = None
 
 
@@ -131,7 +141,7 @@ class PromptResult(Wire):
     reply: str | None = None
     """the answer of a slash command (Markdown); no turn ran, and `turnId` is empty"""
     session_id: str | None = None
-    """after `/clear`: the session to continue in"""
+    """the session to continue in, if it is another one: after `/clear`, and of an inline edit"""
 
 
 class CancelParams(Wire):
@@ -171,6 +181,29 @@ class UndoResult(Wire):
     changes: tuple[UndoneFile, ...]
     refused: tuple[RefusedFile, ...]
     turn_id: str | None = None
+    """the turn that was meant"""
+    commands: tuple[str, ...] | None = None
+    """commands of the turn that ran where they could change files: what they did is not recorded and stays"""
+
+
+class RestoreParams(Wire):
+    """Selects the turn that is undone together with all later ones."""
+
+    session_id: str
+    turn_id: str
+
+
+class RestoreResult(Wire):
+    """The conversation as it was before the turn, in a new session, and what was done to the files. The old session
+    keeps everything: `session/redo` applies the changes of its turns again."""
+
+    session: Session
+    changes: tuple[UndoneFile, ...]
+    refused: tuple[RefusedFile, ...]
+    turns: tuple[str, ...]
+    """the turns that are not in the new session, oldest first"""
+    commands: tuple[str, ...]
+    """commands that ran in these turns; their effects are not undone"""
 
 
 class QueuedPrompt(Wire):

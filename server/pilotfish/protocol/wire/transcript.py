@@ -69,6 +69,15 @@ class NoticeItem(ItemBase):
     """the kind of failure, if something failed"""
 
 
+class ClaimItem(ItemBase):
+    """A sentence of the answer before it, checked against the calls."""
+
+    kind: Literal["claim"] = "claim"
+    text: str
+    verdict: Literal["supported", "unsupported"]
+    evidence: str | None = None
+
+
 class CompactionItem(ItemBase):
     """The history before this item was summarised."""
 
@@ -111,6 +120,7 @@ Item = Annotated[
     | CallItem
     | PlanItem
     | NoticeItem
+    | ClaimItem
     | CompactionItem
     | FileChangeItem
     | TurnEndItem,

@@ -89,6 +89,20 @@ class FileChanged(Wire):
     old_uri: str | None = None
 
 
+class DecidedFile(Wire):
+    """A file of which pending changes were kept or undone."""
+
+    uri: str
+    decision: Literal["keep", "undo"]
+
+
+class ReviewChanged(Wire):
+    """Pending changes were kept or undone. `review/list` has what is still pending."""
+
+    kind: Literal["review_changed"] = "review_changed"
+    files: tuple[DecidedFile, ...]
+
+
 class UsageUpdate(Wire):
     """The turn's usage so far, and how much of the model's context window is used."""
 
@@ -109,6 +123,17 @@ class Notice(Wire):
     """seconds until the provider is asked again; `session/retry` asks at once"""
     cause: FailureKind | None = None
     """the kind of failure, if something failed; the same remedies apply as for a failed turn"""
+
+
+class ClaimChecked(Wire):
+    """A sentence of the answer about tests, builds or files, checked against the calls. `unsupported`: no call shows
+    it, and the model is told so once."""
+
+    kind: Literal["claim"] = "claim"
+    text: str
+    verdict: Literal["supported", "unsupported"]
+    evidence: str | None = None
+    """which call shows it, or what is missing"""
 
 
 class SessionInfo(Wire):
@@ -147,8 +172,10 @@ Update = Annotated[
     | Progress
     | PlanUpdate
     | FileChanged
+    | ReviewChanged
     | UsageUpdate
     | Notice
+    | ClaimChecked
     | SessionInfo
     | Compaction
     | TurnEnded,

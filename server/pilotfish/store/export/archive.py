@@ -19,8 +19,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from pilotfish.conversation.records import Entry, Usage, record_from_json, record_to_json
 from pilotfish.errors import BadRequest
-from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.rows import SessionRow
+from pilotfish.store.tables.blobs import hash_of
 
 FORMAT: Final = "pilotfish-session"
 VERSION: Final = 1
@@ -38,7 +38,10 @@ class SessionArchive:
 
 
 def _countable(usage: Usage) -> Usage:
-    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.requests, usage.tool_calls)
+    counts = (
+        *(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens),
+        *(usage.requests, usage.tool_calls, usage.unpriced_requests),
+    )
     if not all(0 <= count <= MAX_COUNT for count in counts) or not math.isfinite(usage.cost or 0.0):
         raise ValueError("a count is negative or too large, or the cost is not a finite number")
     return usage
@@ -98,6 +101,7 @@ def to_json(archive: SessionArchive) -> str:
             "updated_at": row.updated_at,
             "forked_from": row.forked_from,
             "usage": row.usage,
+            "imported": row.imported > 0,
         },
         "records": [
             {"n": entry.n, "seq": entry.seq, "record": orjson.Fragment(record_to_json(entry.record))}

@@ -47,9 +47,9 @@ from pilotfish.conversation.records import (
     Usage,
 )
 from pilotfish.errors import BadRequest
-from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.export.archive import SessionArchive
 from pilotfish.store.rows import SessionRow
+from pilotfish.store.tables.blobs import hash_of
 from pilotfish.store.titles import title_of
 
 Time = FiniteFloat | datetime | None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from pathlib import PurePosixPath
 from typing import Any, Final, assert_never
-from urllib.parse import unquote, urlsplit
 
 import orjson
 
 from pilotfish.conversation.items import (
     CallItem,
+    ClaimItem,
     CompactionItem,
     FileChangeItem,
     Item,
@@ -26,6 +25,7 @@ from pilotfish.conversation.items import (
 from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
 from pilotfish.conversation.records import StopReason, Usage
 from pilotfish.store.rows import SessionRow
+from pilotfish.text.uris import path_of
 
 MAX_OUTPUT_CHARS: Final = 4_000
 """length of the shown part of one call's result; the rest is not exported"""
@@ -69,6 +69,7 @@ class _Writer:
             facts.append(f"`{row.workspace}`")
         facts.append(f"{row.turns} turn{'' if row.turns == 1 else 's'}")
         facts += _usage(row.usage)
+        facts += ["imported from a file"] if row.imported else []
         yield f"*{' · '.join(fact for fact in facts if fact)}*"
 
     def blocks(self, item: Item) -> Iterator[str]:
@@ -91,6 +92,9 @@ class _Writer:
             case NoticeItem():
                 remedy = f" {item.remedy}" if item.remedy else ""
                 yield _quoted(f"**{item.level.capitalize()}:** {item.message}{remedy}")
+            case ClaimItem():
+                if item.verdict == "unsupported":
+                    yield _quoted(f"**Not verified:** “{_line(item.text)}” ({item.evidence})")
             case FileChangeItem():
                 yield self._file_change(item)
             case CompactionItem():
@@ -148,10 +152,9 @@ class _Writer:
         return f"- {item.change} {origin}`{self._path(item.uri)}` (+{item.added} −{item.removed})"
 
     def _path(self, uri: str) -> str:
-        parts = urlsplit(uri)
-        if parts.scheme != "file":
+        path = path_of(uri)
+        if path is None:
             return uri
-        path = PurePosixPath(unquote(parts.path))
         root = self._row.workspace
         return str(path.relative_to(root)) if root and path.is_relative_to(root) else str(path)
 

@@ -12,7 +12,6 @@ import os
 import stat
 from collections.abc import Generator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from pilotfish.errors import Refused, ToolError
@@ -111,16 +110,6 @@ def identity(path: Path) -> str | None:
     except (OSError, ValueError):
         return None
     return _identity(found) if stat.S_ISREG(found.st_mode) else None
-
-
-def similar_names(path: Path) -> list[Path]:
-    """Files beside this one with nearly its name."""
-    try:
-        names = [entry.name for entry in os.scandir(path.parent)][:2000]
-    except OSError:
-        return []
-    folded = {name.casefold(): name for name in names}
-    return [path.with_name(folded[name]) for name in get_close_matches(path.name.casefold(), folded, 3, 0.75)]
 
 
 @contextlib.contextmanager

@@ -19,8 +19,8 @@ from pilotfish.workspace.editor import Hunk
 
 Newline = Literal["\n", "\r\n", "\r"]
 
-MAX_TEXT_BYTES = 50 * 1024 * 1024  # editors stop telling of a document beyond this
-SAMPLE = 8000  # bytes looked at to tell text from binary, as git does
+MAX_TEXT_BYTES = 50 * 1024 * 1024  # editors do not synchronise larger documents
+SAMPLE = 8000  # bytes that decide between text and binary, as in git
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

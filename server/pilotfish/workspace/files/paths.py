@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from pathlib import Path, PurePath
 
 from pilotfish.errors import Refused
+from pilotfish.text.uris import path_of
 from pilotfish.workspace.files.sensitive import hard_link_mark, mark_of
 
 _SYSTEM = ("/proc", "/sys", "/dev")
@@ -64,11 +64,15 @@ def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
     if "\0" in text:
         raise Refused("a path cannot contain a NUL byte")
     if text.startswith("file:"):
-        text = unquote(urlsplit(text).path)
+        named = path_of(text)
+        if named is None:
+            raise Refused(f"{text} does not name a file on this machine")
+        text = str(named)
     if text == "~" or text.startswith("~/"):
         return home / text[2:]
     path = Path(text)
     if path.is_absolute():
+        check_share(path, roots)
         return path
     if not roots:
         raise Refused(f"{text} is relative and no folder is open; give an absolute path")
@@ -76,6 +80,13 @@ def _written(text: str, roots: Sequence[Path], home: Path) -> Path:
         return _in_roots(path, roots)
     except OSError as error:
         raise Refused(f"{text[:200]}: {error.strerror or error}") from error
+
+
+def check_share(path: PurePath, roots: Sequence[PurePath]) -> None:
+    """Raises Refused for a path on a share of another host (UNC) that no root is on: on Windows even to look whether it
+    exists sends the user's password hash to that host."""
+    if path.drive.startswith("\\\\") and path.drive.lower() not in {root.drive.lower() for root in roots}:
+        raise Refused(f"{path} is on a network share that is not part of the workspace")
 
 
 def _in_roots(path: Path, roots: Sequence[Path]) -> Path:

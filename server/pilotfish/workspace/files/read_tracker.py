@@ -27,7 +27,7 @@ class _Fact:
     """version of the view that was read; empty if the text must be compared"""
     seen: tuple[range, ...] | None = None
     """the lines that the model read, counting from 1; None if it read all of them"""
-    told: int | None = None
+    reported: int | None = None
     """hash of the changed text that was already reported"""
 
 
@@ -62,6 +62,11 @@ class ReadTracker:
             return ()
         return _gaps(fact.seen, _line_count(fact.text))
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that the model has read or written."""
+        return tuple(self._facts)
+
     def forget(self, path: Path) -> None:
         self._facts.pop(path, None)
 
@@ -76,9 +81,9 @@ class ReadTracker:
         for path, fact in tuple(self._facts.items()):
             state, mark = _state(path, views, fact)
             if mark == fact.mark:
-                self._facts[path] = replace(fact, state=state, told=None)
-            elif mark != fact.told:
-                self._facts[path] = replace(fact, told=mark)
+                self._facts[path] = replace(fact, state=state, reported=None)
+            elif mark != fact.reported:
+                self._facts[path] = replace(fact, reported=mark)
                 changed.append(path)
         return tuple(changed)
 

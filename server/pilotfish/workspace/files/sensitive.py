@@ -144,7 +144,7 @@ _DOES_SOMETHING = {
         .vimrc .nvimrc .nvim.lua .dir-locals.el *.sublime-{project,workspace}""",
     "instructs agents": """
         {agents,agent,claude,gemini,copilot-instructions,skill}{,.local,.override}.md .mcp.json mcp.json
-        .{pilotfish,claude,cursor,codex,gemini,continue,roo,kiro,windsurf,aider,goose}/** .pilotfishignore
+        .{pilotfish,claude,agents,cursor,codex,gemini,continue,roo,kiro,windsurf,aider,goose}/** .pilotfishignore
         .{cursorrules,windsurfrules,clinerules,goosehints}/** .github/{instructions,prompts,agents}/**""",
     "runs by itself later": """
         .venv/** node_modules/.bin/** *.pth sitecustomize.py usercustomize.py .cargo/config{,.toml} gradlew{,.bat}

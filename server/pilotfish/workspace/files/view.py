@@ -2,7 +2,7 @@
 
 An open document wins over the disk when it holds something the disk does not. A document that nobody typed in and that
 lags behind the disk (a command has just written the file, the editor has not reloaded yet) does not: the disk is then
-the truth. The protocol has no dirty flag, so the moments when both agreed are remembered and told apart by version.
+the truth. The protocol has no dirty flag, so the moments when both agreed are remembered with their version.
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ class Views:
         before: dict[Path, int] = {}
         while True:
             loaded = await asyncio.to_thread(load, path)
+            if loaded is None or loaded.kept_by_editors:
+                await self._editor.refresh(path)
             buffers = self.documents(path)
             states: list[tuple[Buffer, State]] = [(buffer, self._state(buffer, loaded)) for buffer in buffers]
             dirty = [buffer for buffer, state in states if state == "dirty"]
@@ -113,6 +115,18 @@ class Views:
             if named is not None and (named.version, named.text) != (view.buffer.version, view.buffer.text):
                 return replace(view, trouble=_open_twice(path))
         return view
+
+    async def look_at_bytes(self, path: Path) -> View | None:
+        """The file as it is now, also one that is not text: that has no text."""
+        try:
+            return await self.look(path)
+        except Binary:
+            disk = await asyncio.to_thread(disks.read, path)
+        if disk is None:
+            return None
+        return View(
+            path=path, text="", exact="", version=disk.identity, form=Form(), dirty=False, source="disk", disk=disk
+        )
 
     async def caught_up(self, path: Path, seconds: float) -> bool:
         """Whether no document lags behind the disk any more, after waiting a little for the editor."""
@@ -225,6 +239,13 @@ class LoadedFile:
     text: str | None
     """unified; None if the file is not text"""
     form: Form
+
+    @property
+    def kept_by_editors(self) -> bool:
+        """Whether every editor that opens this file and saves it keeps its form: it may read an old encoding as UTF-8,
+        and give a file with mixed line ends one kind."""
+        form = self.form
+        return self.text is not None and form.encoding == "utf-8" and form.newline != "\r" and not form.mixed
 
     def view(self) -> View:
         if self.text is None:

@@ -9,6 +9,7 @@ physical directory, with the settings that would make the question itself run a 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import subprocess
@@ -45,6 +46,7 @@ _TRANSPORT = re.compile(
 )
 """run when objects are missing and fetched on the way: in a partial clone"""
 _PARTIAL = re.compile(r"extensions\.partialclone|remote\..*\.(?:promisor|partialclonefilter)")
+_INCLUDE = re.compile(r"include\.path|includeif\..*\.path")
 _HOOKS = ("post-index-change", "reference-transaction")
 """hooks that reading a repository can run"""
 _LFS = re.compile(r"git-lfs (?:clean -- %f|smudge(?: --skip)? -- %f|filter-process(?: --skip)?)")
@@ -60,6 +62,8 @@ class Setting:
 
     name: str
     value: str
+    origin: str = ""
+    """the file it is in"""
 
 
 def git_settings(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -113,28 +117,72 @@ def own_settings(directory: Path, environ: Mapping[str, str]) -> list[Setting] |
     if not may_be_repository(Path(os.path.realpath(directory))):
         return []
     try:
-        output = _git(directory, environ, "config", "--list", "--show-scope", "-z")
+        output = run_git(directory, environ, "config", "--list", "--show-scope", "--show-origin", "-z")
     except subprocess.TimeoutExpired:
         output = None
     if output is None:
         return None
     fields = output.split("\0")
-    scoped = zip(fields[::2], fields[1::2], strict=False)
-    pairs = [entry.partition("\n") for scope, entry in scoped if scope in ("local", "worktree")]
-    return [Setting(key, value) for key, _, value in pairs]
+    found = zip(fields[::3], fields[1::3], fields[2::3], strict=False)
+    own = [(origin, *entry.partition("\n")) for scope, origin, entry in found if scope in ("local", "worktree")]
+    return [Setting(key, value, origin.removeprefix("file:")) for origin, key, _, value in own]
 
 
-def untracked(files: Sequence[Path], roots: Sequence[Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Those of the files that no commit of their root holds: a tracked one is in git's own files as well, and hiding it
-    would make git say that it was emptied."""
-    kept = set(files)
+def obeyed_files(directory: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The configuration files of the repository a directory belongs to, included ones too, and its folder of hooks
+    where a setting names it. Blocking."""
+    physical = Path(os.path.realpath(directory))
+    found: dict[Path, None] = {}
+    for setting in own_settings(directory, environ) or ():
+        origin = physical / setting.origin
+        found[origin] = None
+        if setting.name == "core.hookspath" and setting.value:  # from the top of the work tree
+            found[physical / os.path.expanduser(setting.value)] = None  # noqa: PTH111 - a user may not exist
+        elif _INCLUDE.fullmatch(setting.name):  # also a file that is empty or missing
+            found[origin.parent / os.path.expanduser(setting.value)] = None  # noqa: PTH111 - likewise
+    return tuple(Path(os.path.normpath(file)) for file in found)
+
+
+def linked_git_folder(root: Path) -> Path | None:
+    """The repository of a linked work tree, when it lies elsewhere and knows this work tree: the word of a `.git` file
+    alone would show any folder it names."""
+    pointer = root / ".git"
+    try:
+        if not pointer.is_file():
+            return None
+        inner = (root / pointer.read_text(errors="replace").removeprefix("gitdir:").strip()).resolve()
+        if Path(inner, "gitdir").read_text(errors="replace").strip() != str(pointer.resolve()):
+            return None
+        common = (inner / Path(inner, "commondir").read_text(errors="replace").strip()).resolve()
+        known = (common / "HEAD").is_file() and (common / "objects").is_dir() and inner.is_relative_to(common)
+    except (OSError, ValueError):
+        return None
+    return common if known else None
+
+
+def tracked(files: Sequence[Path], roots: Sequence[Path], environ: Mapping[str, str]) -> dict[Path, bool]:
+    """Those of the files that git tracks, also below folders among them, each with whether its content is the one in
+    git's own files. The name alone proves nothing: a command can add any name to the index."""
+    found: dict[Path, bool] = {}
     for root in roots:
         inside = [file for file in files if file.is_relative_to(root)]
         if inside and may_be_repository(root):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                output = _git(root, environ, "--literal-pathspecs", "ls-files", "-z", "--", *map(str, inside)) or ""
-                kept -= {root / name for name in output.split("\0") if name}
-    return tuple(file for file in files if file in kept)
+                asked = ("--literal-pathspecs", "ls-files", "-s", "-z", "--", *map(str, inside))
+                for entry in filter(None, (run_git(root, environ, *asked) or "").split("\0")):
+                    facts, _, name = entry.partition("\t")
+                    found[root / name] = _blob_hash(root / name, len(facts.split()[1])) == facts.split()[1]
+    return found
+
+
+def _blob_hash(file: Path, length: int) -> str | None:
+    """The hash that git gives the content of a file."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    data = b"blob %d\0%b" % (len(content), content)
+    return (hashlib.sha1(data, usedforsecurity=False) if length == 40 else hashlib.sha256(data)).hexdigest()
 
 
 def dangerous(settings: Sequence[Setting], *, inner: bool) -> tuple[str, ...]:
@@ -154,7 +202,7 @@ def dangerous(settings: Sequence[Setting], *, inner: bool) -> tuple[str, ...]:
 
 
 def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: int = 0) -> Iterator[str]:
-    facts = _git(place, environ, "rev-parse", "--is-bare-repository", "--git-common-dir")
+    facts = run_git(place, environ, "rev-parse", "--is-bare-repository", "--git-common-dir")
     if facts is None:
         return  # git finds no repository, or will not use it: neither will the command
     bare, common = [*facts.split("\n"), "", ""][:2]
@@ -171,10 +219,10 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
     own = [setting.value for setting in settings if setting.name == "core.hookspath"]
     folder = place / (own[-1] if own else f"{common}/hooks")
     yield from (f"the hook {name}{mark}" for name in _HOOKS if os.path.lexists(folder / name))
-    top = _git(place, environ, "rev-parse", "--show-toplevel")
+    top = run_git(place, environ, "rev-parse", "--show-toplevel")
     if top is None:
         return
-    modules = list(_submodules(Path(top.rstrip("\n")), environ))
+    modules = list(submodules(Path(top.rstrip("\n")), environ))
     if len(modules) > MAX_MODULES or (modules and depth > 3):
         yield "too many submodules to check"
         return
@@ -182,8 +230,9 @@ def _programs(place: Path, environ: Mapping[str, str], *, inner: bool, depth: in
         yield from _programs(module, environ, inner=True, depth=depth + 1)
 
 
-def _submodules(top: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    listed = _git(top, environ, "ls-files", "--stage", "-z") or ""
+def submodules(top: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """The work trees of submodules that are checked out. Raises TimeoutExpired."""
+    listed = run_git(top, environ, "ls-files", "--stage", "-z") or ""
     for entry in listed.split("\0"):
         if entry.startswith(_SUBMODULE_MODE):
             module = top / entry.partition("\t")[2]
@@ -194,7 +243,7 @@ def _submodules(top: Path, environ: Mapping[str, str]) -> Iterator[Path]:
 _ASKING = (*GIT_SETTINGS, ("core.hooksPath", os.devnull))
 
 
-def _git(directory: Path, environ: Mapping[str, str], *words: str) -> str | None:
+def run_git(directory: Path, environ: Mapping[str, str], *words: str) -> str | None:
     """What git says, asked from the physical directory; None when it says no. Raises TimeoutExpired."""
     physical = os.path.realpath(directory)
     environment = {**environ, **git_settings(_ASKING), "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}

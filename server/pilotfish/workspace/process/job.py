@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pilotfish.workspace.process.confinement import Confinement
 from pilotfish.workspace.process.output_spool import Spool, live_text, plain_text
 from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import ProcessTree
@@ -44,11 +45,13 @@ class Job:
         tell: Callable[[str], None],
         max_output: int,
         confined: bool,
+        confinement: Confinement,
     ) -> None:
         self.id = ""
         self.command = command
         self.confined = confined
         """in a sandbox, which ends with the command"""
+        self.confinement = confinement
         self.wanted = False
         """started in the background on purpose: it outlives the turn that started it, stopped or not"""
         self.family = family
@@ -67,6 +70,7 @@ class Job:
         self.changed = asyncio.Event()
         """set when output came or the command ended; a poll clears it"""
         self._waiter.add_done_callback(lambda _: self.changed.set())
+        self._waiter.add_done_callback(lambda _: confinement.end())
 
     @property
     def code(self) -> int | None:

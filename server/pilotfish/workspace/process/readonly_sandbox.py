@@ -27,6 +27,7 @@ from typing import Literal
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.files.sensitive import mark_of, secrets_at_home
+from pilotfish.workspace.git.repository import linked_git_folder
 from pilotfish.workspace.process import landlock, seccomp
 
 Kind = Literal["bubblewrap", "landlock", "sandbox-exec", "none"]
@@ -52,6 +53,8 @@ SHOWN_OF_SYSTEM = (
     "/dev/random", "/dev/urandom", "/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat",
     "/proc/uptime", "/proc/version",
 )  # fmt: skip
+KERNEL_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "mtrr", "driver", "tty", "pressure")
+"""Of `/proc`: root may write these without any capability, and one of them names a program that the kernel runs."""
 WRITABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 
 PUBLISHED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "__pycache__", ".tox", "target"})
@@ -147,7 +150,7 @@ class ReadOnlySandbox:
     def _bubblewrap(self, argv: Sequence[str], scene: Scene) -> Confined:
         empty = scene.scratch / "empty"
         empty.touch(mode=0o444, exist_ok=True)
-        mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+        mounts = system_mounts()
         for place, how in sorted(_layers(scene, self.home).items(), key=lambda item: len(item[0].parts)):
             if how == "show":
                 mounts += ["--ro-bind", str(place), str(place)]
@@ -162,7 +165,7 @@ class ReadOnlySandbox:
         ]  # fmt: skip
         fds: tuple[int, ...] = ()
         if seccomp.supported():
-            fds = (_file_of(seccomp.program()),)
+            fds = (file_of(seccomp.program()),)
             confine += ["--seccomp", str(fds[0])]
         return Confined([self.program, *mounts, *confine, "--", *argv], fds)
 
@@ -177,9 +180,17 @@ class ReadOnlySandbox:
             write=list(WRITABLE_DEVICES),
             seccomp=seccomp.program(landlock_abi=landlock.version()).hex(),
         )
-        handle = _file_of(json.dumps(plan).encode())
+        handle = file_of(json.dumps(plan).encode())
         script = Path(landlock.__file__)
         return Confined([sys.executable, "-I", "-S", str(script), str(handle), *argv], (handle,))
+
+
+def system_mounts() -> list[str]:
+    """The first arguments of bubblewrap: everything read-only, own devices and processes."""
+    words = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for place in (f"/proc/{name}" for name in KERNEL_SETTINGS):
+        words += ["--ro-bind-try", place, place]
+    return words
 
 
 def no_read_only_sandbox(reason: str) -> ReadOnlySandbox:
@@ -324,23 +335,6 @@ def _layers(scene: Scene, home: Path | None) -> dict[Path, Layer]:
     return layers
 
 
-def linked_git_folder(root: Path) -> Path | None:
-    """The repository of a linked work tree, when it lies elsewhere and knows this work tree: the word of a `.git` file
-    alone would show any folder it names."""
-    pointer = root / ".git"
-    try:
-        if not pointer.is_file():
-            return None
-        inner = (root / pointer.read_text(errors="replace").removeprefix("gitdir:").strip()).resolve()
-        if Path(inner, "gitdir").read_text(errors="replace").strip() != str(pointer.resolve()):
-            return None
-        common = (inner / Path(inner, "commondir").read_text(errors="replace").strip()).resolve()
-        known = (common / "HEAD").is_file() and (common / "objects").is_dir() and inner.is_relative_to(common)
-    except (OSError, ValueError):
-        return None
-    return common if known else None
-
-
 def _readable(place: Path, layers: Mapping[Path, str], shown: bool = True) -> Iterator[Path]:
     """The places that, with all below them, are exactly what is shown: for a sandbox that can only allow."""
     below = [path for path in layers if path != place and path.is_relative_to(place)]
@@ -390,7 +384,7 @@ def _quoted(path: Path) -> str:
 # ---------------------------------------------------------------- helpers
 
 
-def _file_of(data: bytes) -> int:
+def file_of(data: bytes) -> int:
     """A file in memory, open at its start."""
     make: Callable[[str], int] = os.memfd_create
     fd = make("pilotfish")

@@ -1,8 +1,11 @@
-"""The environment of commands, and the bubblewrap sandbox for approved commands.
+"""The environment of commands, and the workspace sandbox (bubblewrap) for commands that may write.
 
-A command that runs without approval uses the sandbox of `readonly_sandbox.py` instead. Promises: variables
-whose names look secret do not reach a command; git does not prompt or page, and does not run programs
-that a repository's own settings name for reading it. Hooks stay: a commit is expected to run them.
+A command that may only read uses the sandbox of `readonly_sandbox.py` instead. Promises of this one: only the workspace
+and folders of the session are written, and of the workspace not what is protected (`protected.py`); no host is reached
+but those of the allow-list, through `proxy.py`; homes, sockets and the machine's keys are hidden, and the secret files
+of the workspace from a command that nobody approved. Promises of the
+environment: variables whose names look secret do not reach a command; git does not prompt or page, and does not run
+programs that a repository's own settings name for reading it. Hooks stay: a commit is expected to run them.
 """
 
 from __future__ import annotations
@@ -13,19 +16,29 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pilotfish.config.settings import Settings
 from pilotfish.workspace.git.repository import GIT_SETTINGS, git_settings
+from pilotfish.workspace.process import bridge, seccomp
+from pilotfish.workspace.process.protected import Protection
+from pilotfish.workspace.process.proxy import EVERY_HOST
 from pilotfish.workspace.process.readonly_sandbox import (
+    HIDDEN_FILES,
+    HIDDEN_FOLDERS,
+    SYSTEM_IN_HIDDEN,
     TOOL_FOLDERS,
     TOOL_SECRETS,
+    Confined,
     ReadOnlySandbox,
+    file_of,
     find_read_only_sandbox,
-    linked_git_folder,
     no_read_only_sandbox,
+    system_mounts,
 )
 
 SECRET_NAME = re.compile(
@@ -67,24 +80,10 @@ QUIET = {
 
 SSH = "ssh -oBatchMode=yes"
 
-IDENTITY_FILE = ".gitconfig"
-
-HIDDEN_FOLDERS = ("/run/user", "/var/tmp")  # noqa: S108 - hidden, not used
-"""The user's session sockets, and what others left lying about."""
-
-MASKED_SOCKETS = ("/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock")
-"""Who may speak to these may do anything on the machine."""
-
-PROTECTED = (
-    ".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".githooks", ".pre-commit-config.yaml", ".github/workflows",
-    ".github/actions", ".gitlab-ci.yml", ".circleci", ".ci", "AGENTS.md", "CLAUDE.md", ".mcp.json", ".pilotfish",
-    ".claude", ".cursor", ".codex", ".envrc", ".bashrc", ".bash_profile", ".profile", ".zshrc", ".zshenv",
-    ".cargo/config.toml", ".mvn", ".gdbinit",
-)  # fmt: skip
-"""Of a workspace: what an editor, a shell, git, a build server or an agent obeys later. Commands do not write it."""
-
-GIT_WRITERS = frozenset({"git", "gh", "glab", "hub", "jj", "pre-commit", "lefthook", "tig", "lazygit"})
-"""Programs for which the repository itself is writable."""
+OWN_FOLDER = "/run/pilotfish"
+"""what the sandbox itself puts in front of a command"""
+NAME_SERVICES = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd")
+"""hidden with the rest of `/run` unless the whole network is open"""
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -108,13 +107,86 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 NO_READ_ONLY = no_read_only_sandbox("it was not looked for")
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder that commands wrote, also folders in it that they made read-only. Links are not followed."""
+    with contextlib.suppress(RecursionError):
+        for place, names, _ in os.walk(folder):
+            for path in (Path(place, name) for name in names):
+                if not path.is_symlink():
+                    with contextlib.suppress(OSError):
+                        path.chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+    # Python's own function stops at folders that are nested too deeply, which a command can make.
+    if folder.exists() and (rm := shutil.which("rm", path=os.defpath)) is not None:
+        subprocess.run([rm, "-rf", "--", str(folder)], check=False, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFolders:
+    """What the commands of one session share: their `/tmp` and their home. The rest of `base` no command sees."""
+
+    base: Path
+
+    @property
+    def tmp(self) -> Path:
+        return self.base / "tmp"
+
+    @property
+    def home(self) -> Path:
+        return self.base / "home"
+
+    def make(self, identity: str) -> None:
+        for folder in (self.tmp, self.home):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self.tmp.chmod(0o1777)
+        (self.base / "empty").touch(mode=0o444)
+        (self.base / "nothing").mkdir(mode=0o555, exist_ok=True)
+        (self.base / "gitconfig").write_text(identity)
+
+    def remove(self) -> None:
+        remove_folder(self.base)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What one command of the workspace sandbox may use."""
+
+    roots: Sequence[Path]
+    cwd: Path
+    folders: SessionFolders
+    protection: Protection = field(default_factory=lambda: Protection(roots=()))
+    hidden: Sequence[Path] = ()
+    """files and folders that are empty and read-only for it"""
+    hosts: Sequence[str] = ()
+    """the hosts it may reach; `*`: the whole network, without a proxy"""
+    proxy: Path | None = None
+    """the socket of its proxy"""
+    writable: Sequence[Path] = ()
+    """folders outside the roots that it may write too"""
+    home: Path | None = None
+    """the user's home, where it sees the session's"""
+    sources: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+    """root → the folder that it sees there; without an entry, the root itself"""
+    prefix: Sequence[str] = ()
+    """a program in front of bubblewrap that makes the sources; it changes the user's number, bubblewrap sets it back"""
+
+    def may_write(self, path: Path) -> bool:
+        own = [Path("/tmp"), Path("/var/tmp"), Path("/dev"), *([self.home] if self.home else [])]  # noqa: S108 - seen inside
+        inside = any(path.is_relative_to(place) for place in (*self.roots, *self.writable, *own))
+        hidden = any(path.is_relative_to(place) for place in self.hidden)
+        return inside and not hidden and not self.protection.covers(path)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """How approved commands are confined. `reason` says why they are not, when `bwrap` is None."""
+    """How commands are confined that may write. `reason` says why they are not, when `bwrap` is None."""
 
     bwrap: str | None
     reason: str = ""
     network: bool = True
+    """whether a command may be given the network at all"""
+    hosts: tuple[str, ...] = ()
+    """the hosts that every command may reach"""
     home: Path | None = None
     identity: str = ""
     """the user's name and address for commits, as git's configuration; the rest of it is hidden with the home"""
@@ -127,67 +199,83 @@ class Sandbox:
         if self.bwrap is None:
             told = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
         else:
-            told = f"bubblewrap: workspace writable, home hidden, network {'on' if self.network else 'off'}"
+            told = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
         return f"{told}; {self.read_only.words}"
 
-    def environment(self, scratch: Path) -> dict[str, str]:
+    @property
+    def network_words(self) -> str:
+        hosts = self.reach()
+        if EVERY_HOST in hosts:
+            return "network on"
+        return f"network only to {', '.join(hosts)}" if hosts else "network off"
+
+    def reach(self, allowed: Sequence[str] = ()) -> tuple[str, ...]:
+        """The hosts a command may reach that a person allowed these."""
+        return tuple(dict.fromkeys((*self.hosts, *allowed))) if self.network else ()
+
+    def hides_below(self, path: Path) -> bool:
+        """Whether showing this path would show what is hidden below it."""
+        hidden = [Path(place) for place in (*HIDDEN_FOLDERS, *HIDDEN_FILES)] + ([self.home] if self.home else [])
+        return any(place.is_relative_to(path) for place in hidden)
+
+    def environment(self) -> dict[str, str]:
         """What a command needs to know of its confinement."""
         if self.bwrap is None:
             return {}
-        (scratch / IDENTITY_FILE).write_text(self.identity)
-        return {"GIT_CONFIG_GLOBAL": f"/tmp/{IDENTITY_FILE}", "TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
+        return {"GIT_CONFIG_GLOBAL": f"{OWN_FOLDER}/gitconfig", "TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
 
-    def wrap(
-        self,
-        argv: Sequence[str],
-        *,
-        roots: Sequence[Path],
-        cwd: Path,
-        scratch: Path,
-        writes_git: bool = True,
-        allowed: Sequence[Path] = (),
-    ) -> list[str]:
-        """The command line that runs `argv` inside. `scratch` is what it sees as /tmp, kept between commands; `allowed`
-        are protected files that a person allowed it to change."""
+    def wrap(self, argv: Sequence[str], room: Room) -> Confined:
+        """The command line that runs `argv` inside."""
         if self.bwrap is None:
-            return list(argv)
-        binds: list[str] = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        binds += ["--bind", str(scratch), "/tmp"]  # noqa: S108 - the sandbox's own
-        for folder in HIDDEN_FOLDERS:
-            if Path(folder).is_dir():
-                binds += ["--tmpfs", folder]
-        for socket in MASKED_SOCKETS:
-            if Path(socket).exists():
-                binds += ["--ro-bind", "/dev/null", socket]
-        binds += self._home_binds()
-        for root in roots:
-            binds += ["--bind", str(root), str(root)]
-        for place in _protected(roots, writes_git=writes_git):
-            if not any(path.is_relative_to(place) for path in allowed):
-                binds += ["--ro-bind", str(place), str(place)]
+            return Confined(list(argv))
+        open_network = EVERY_HOST in room.hosts
+        mounts = [*system_mounts(), *self._hidden(room, open_network)]
+        mounts += ["--ro-bind", str(room.folders.base / "gitconfig"), f"{OWN_FOLDER}/gitconfig"]
+        for place in (*room.roots, *room.writable):
+            mounts += ["--bind", str(room.sources.get(place, place)), str(place)]
+        mounts += room.protection.binds()
+        for place in sorted(room.hidden, key=lambda path: len(path.parts)):
+            mounts += ["--ro-bind", str(room.folders.base / ("nothing" if place.is_dir() else "empty")), str(place)]
         confine = [
-            "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL", "--new-session",
-            "--die-with-parent", "--chdir", str(cwd),
+            "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+            "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--chdir", str(room.cwd),
         ]  # fmt: skip
-        if not self.network:
+        command = list(argv)
+        if not open_network:
             confine.append("--unshare-net")
-        linked = [str(git) for root in roots if (git := linked_git_folder(root)) is not None and writes_git]
-        writable = [word for git in linked for word in ("--bind", git, git)]
-        guarded = [word for git in linked for word in _guards(Path(git))]
-        return [self.bwrap, *binds, *writable, *guarded, *confine, "--", *argv]
+            if room.proxy is not None:
+                socket, script = f"{OWN_FOLDER}/proxy", f"{OWN_FOLDER}/bridge.py"
+                mounts += ["--ro-bind", str(room.proxy), socket, "--ro-bind", bridge.__file__, script]
+                command = [os.path.realpath(sys.executable), "-I", "-S", script, socket, *argv]
+        fds: tuple[int, ...] = ()
+        if seccomp.supported():
+            fds = (file_of(seccomp.program(seccomp.WRITING)),)
+            confine += ["--seccomp", str(fds[0])]
+        if room.prefix:
+            confine += ["--uid", str(os.getuid()), "--gid", str(os.getgid())]
+        return Confined([*room.prefix, self.bwrap, *mounts, *confine, "--", *command], fds)
 
-    def _home_binds(self) -> list[str]:
-        home = self.home
-        if home is None or not home.is_dir() or home == Path("/"):
-            return []
-        binds = ["--tmpfs", str(home)]
-        for folder in TOOL_FOLDERS:
-            if (home / folder).exists():
-                binds += ["--ro-bind", str(home / folder), str(home / folder)]
-        for file in TOOL_SECRETS:
-            if (home / file).exists():
-                binds += ["--ro-bind", "/dev/null", str(home / file)]
-        return binds
+    def _hidden(self, room: Room, open_network: bool) -> list[str]:
+        """Hides homes, sockets and keys, and puts the session's folders and the home's toolchains in their place."""
+        empty = str(room.folders.base / "empty")
+        own = {Path("/tmp"): room.folders.tmp}  # noqa: S108 - the sandbox's own
+        hidden = {Path(os.path.realpath(place)) for place in HIDDEN_FOLDERS if Path(place).is_dir()}
+        shown = [*SYSTEM_IN_HIDDEN, *(NAME_SERVICES if open_network else ()), sys.base_prefix]
+        emptied = list(HIDDEN_FILES)
+        if self.home is not None and self.home.is_dir() and self.home != Path("/"):
+            own[self.home] = room.folders.home
+            shown += [str(self.home / folder) for folder in TOOL_FOLDERS]
+            emptied += [str(self.home / file) for file in TOOL_SECRETS]
+        words: list[str] = []
+        for place in sorted(hidden | own.keys(), key=lambda place: len(place.parts)):
+            words += ["--bind", str(own[place]), str(place)] if place in own else ["--tmpfs", str(place)]
+        for place in shown:
+            if Path(place).exists() and any(Path(place).is_relative_to(folder) for folder in hidden | own.keys()):
+                words += ["--ro-bind", place, place]
+        for file in emptied:
+            if Path(file).exists():
+                words += ["--ro-bind", empty, file]
+        return words
 
 
 def no_sandbox(reason: str, *, network: bool = True) -> Sandbox:
@@ -202,51 +290,47 @@ def chosen_sandbox(settings: Settings) -> Sandbox:
             no_sandbox("turned off", network=settings.network),
             read_only=no_read_only_sandbox("sandboxes are turned off"),
         )
-    return find_sandbox(settings.network)
+    return replace(find_sandbox(), network=settings.network, hosts=settings.allowed_hosts)
 
 
 @functools.cache
-def find_sandbox(network: bool = True) -> Sandbox:
+def find_sandbox() -> Sandbox:
     """The sandboxes of this machine, tried once: bubblewrap may be installed and yet not work. Blocking."""
-    return replace(_find_bubblewrap(network), read_only=find_read_only_sandbox())
+    return replace(_find_bubblewrap(), read_only=find_read_only_sandbox())
 
 
-def _find_bubblewrap(network: bool) -> Sandbox:
+def _find_bubblewrap() -> Sandbox:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        return no_sandbox("bubblewrap is not installed", network=network)
-    trial = Sandbox(bwrap=bwrap, network=network, home=_home(), identity=_identity())
-    probe = trial.wrap(["true"], roots=(), cwd=Path("/"), scratch=Path("/tmp"))  # noqa: S108 - only `true` runs
-    try:
-        done = subprocess.run(probe, capture_output=True, timeout=5, check=False, env={"PATH": os.defpath})
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return no_sandbox(f"bubblewrap does not start ({type(error).__name__})", network=network)
-    if done.returncode != 0:
-        why = done.stderr.decode(errors="replace").strip().splitlines()
-        words = why[0] if why else f"exit code {done.returncode}"
-        return no_sandbox(f"bubblewrap does not work here ({words})", network=network)
-    return trial
+        return no_sandbox("bubblewrap is not installed")
+    found = Sandbox(bwrap=bwrap, home=_home(), identity=_identity())
+    fault = trial(found)
+    return found if fault is None else no_sandbox(fault)
 
 
-def _protected(roots: Sequence[Path], *, writes_git: bool) -> list[Path]:
-    """What is in the workspace and not for commands to write. A repository has a folder for hooks, so that none can be
-    made: an empty one changes nothing."""
-    found = [root / name for root in roots for name in PROTECTED if (root / name).exists()]
-    for root in roots:
-        git = root / ".git"
-        if git.is_dir() and not git.is_symlink():
-            found += [git] if not writes_git else [Path(path) for path in _guards(git)[1::3]]
-        elif git.exists():
-            found.append(git)
-    return found
+def trial(sandbox: Sandbox) -> str | None:
+    """Run a command inside that reports whether the network is closed. None if all is well; otherwise the problem."""
+    with tempfile.TemporaryDirectory(prefix="pilotfish-trial-") as name:
+        folders = SessionFolders(Path(name).resolve())
+        folders.make("")
+        confined = sandbox.wrap(["/bin/sh", "-c", TRIAL], Room(roots=(), cwd=Path("/"), folders=folders))
+        try:
+            done = subprocess.run(
+                confined.argv, capture_output=True, timeout=10, check=False, env={"PATH": os.defpath},
+                pass_fds=confined.fds, stdin=subprocess.DEVNULL, text=True, errors="replace",
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bubblewrap does not start ({type(error).__name__})"
+        finally:
+            confined.close()
+    if (done.returncode, done.stdout) == (0, "lo\n"):
+        return None
+    why = (done.stderr or done.stdout).strip().splitlines()
+    return f"bubblewrap does not work here ({why[0] if why else f'exit code {done.returncode}'})"
 
 
-def _guards(git: Path) -> list[str]:
-    """What the user's own git would run or obey later."""
-    with contextlib.suppress(OSError):
-        (git / "hooks").mkdir(exist_ok=True)
-    names = ("hooks", "config", "config.worktree", "info/attributes")
-    return [word for name in names if (git / name).exists() for word in ("--ro-bind", str(git / name), str(git / name))]
+TRIAL = "sed -n 's/^ *\\([a-z0-9]*\\):.*/\\1/p' /proc/net/dev"
+"""the network devices: only the loopback of the sandbox itself"""
 
 
 def _home() -> Path | None:

@@ -1,4 +1,4 @@
-"""Builds the seccomp filters of the read-only sandbox: which system calls a confined command may not make.
+"""Builds the seccomp filters of the sandboxes: which system calls a confined command may not make.
 
 A filter is a list of calls that fail, not a list of calls that work: the mounts and the namespaces are the wall, and
 the filter takes away what could weaken them (new namespaces, mounts, sockets, other processes' memory, io_uring, the
@@ -11,19 +11,21 @@ from __future__ import annotations
 import errno
 import platform
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # name: (x86_64, aarch64); None where the architecture has no such call
 _CALLS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "chmod": (90, None),
     "chown": (92, None), "chroot": (161, 51), "clock_adjtime": (305, 266), "clock_settime": (227, 112),
-    "clone": (56, 220), "clone3": (435, 435), "delete_module": (176, 106), "fchmod": (91, 52), "fchmodat": (268, 53),
+    "clone": (56, 220), "clone3": (435, 435), "creat": (85, None),
+    "delete_module": (176, 106), "fchmod": (91, 52), "fchmodat": (268, 53),
     "fchmodat2": (452, 452), "fchown": (93, 55), "fchownat": (260, 54), "finit_module": (313, 273),
     "fremovexattr": (199, 16), "fsconfig": (431, 431), "fsetxattr": (190, 7), "fsmount": (432, 432),
     "fsopen": (430, 430), "fspick": (433, 433), "futimesat": (261, None), "init_module": (175, 105),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "io_uring_setup": (425, 425), "ioctl": (16, 29),
     "ioperm": (173, None), "iopl": (172, None), "kexec_file_load": (320, 294), "kexec_load": (246, 104),
     "keyctl": (250, 219), "kill": (62, 129), "lchown": (94, None), "lremovexattr": (198, 15), "lsetxattr": (189, 6),
+    "mknod": (133, None), "mknodat": (259, 33),
     "mount": (165, 40), "mount_setattr": (442, 442), "move_mount": (429, 429), "mq_open": (240, 180),
     "msgget": (68, 186), "name_to_handle_at": (303, 264), "open": (2, None), "open_by_handle_at": (304, 265),
     "open_tree": (428, 428), "openat": (257, 56), "openat2": (437, 437), "perf_event_open": (298, 241),
@@ -124,6 +126,8 @@ METADATA = [
     "utimes",
 ]
 """changes to files, and shared memory, that Landlock alone would let through"""
+WRITING = [name for name in DENIED if name not in {"ptrace", "process_vm_readv", "process_vm_writev", "socket"}]
+"""fail in commands that may write: debuggers work among their own, and sockets in a network of their own"""
 SIGNALS = ("kill", "pidfd_send_signal", "tgkill", "tkill")
 """for kernels whose Landlock cannot keep signals inside"""
 
@@ -131,6 +135,13 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54
 _ALLOW = 0x7FFF0000
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_FAMILIES = (1, 2, 10, 16)  # Unix, IPv4, IPv6, netlink: those that a network namespace confines, unlike vsock
+_SET_USER_ID = 0o4000
+_MODES = {
+    "chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "open": 2,
+    "openat": 3,
+}  # fmt: skip
+"""which argument is a mode: a file that gives its owner's rights to others would outlive the sandbox"""
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
@@ -140,10 +151,10 @@ def supported() -> bool:
     return platform.machine().lower() in _ARCHITECTURES
 
 
-def program(*, landlock_abi: int | None = None) -> bytes:
+def program(denied: Sequence[str] = DENIED, *, landlock_abi: int | None = None) -> bytes:
     """The filter, as the kernel takes it. `landlock_abi`: Landlock of this version stands in for mounts."""
     column, architecture = _ARCHITECTURES[platform.machine().lower()]
-    denied = list(DENIED)
+    denied = list(denied)
     if landlock_abi is not None:
         denied += METADATA
         denied += SIGNALS if landlock_abi < 6 else ()
@@ -158,9 +169,13 @@ def program(*, landlock_abi: int | None = None) -> bytes:
     for number in _numbers(denied, column):
         code += [_do(_EQUAL, number, no=1), _fail(errno.EPERM)]
     # Their arguments are in memory, where a filter cannot look; callers fall back to the older call.
-    for number in _numbers(("clone3", "openat2") if landlock_abi is not None else ("clone3",), column):
+    for number in _numbers(("clone3", "openat2"), column):
         code += [_do(_EQUAL, number, no=1), _fail(errno.ENOSYS)]
     code += _when("clone", column, 0, [_do(_ANY_BIT, _NEW_NAMESPACES, no=1), _fail(errno.EPERM)])
+    for name, argument in _MODES.items() if landlock_abi is None else ():
+        code += _when(name, column, argument, [_do(_ANY_BIT, _SET_USER_ID, no=1), _fail(errno.EPERM)])
+    if "socket" not in denied:
+        code += _when("socket", column, 0, [*_unless(_FAMILIES), _fail(errno.EPERM)])
     for request in _TERMINAL_INPUT:
         code += _when("ioctl", column, 1, [_do(_EQUAL, request, no=1), _fail(errno.EPERM)])
     if landlock_abi is not None:
@@ -178,6 +193,11 @@ def _when(name: str, column: int, argument: int, check: list[bytes]) -> list[byt
         return []
     inner = [_do(_LOAD, _ARGUMENTS + 8 * argument), *check, _do(_LOAD, _NUMBER)]
     return [_do(_EQUAL, number, no=len(inner)), *inner]
+
+
+def _unless(values: Sequence[int]) -> list[bytes]:
+    """Jump over the next statement if the loaded value is one of these."""
+    return [_do(_EQUAL, value, yes=len(values) - index) for index, value in enumerate(values)]
 
 
 def _numbers(names: Iterable[str], column: int) -> list[int]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Protocol, cast
 
 from pathspec import GitIgnoreSpec
 
 MAX_RULE_BYTES = 1 << 20
+
+
+class RegexMatch(Protocol):
+    """What pathspec finds, with the type that it leaves open."""
+
+    match: re.Match[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +25,15 @@ class IgnoreFile:
 
     def verdict(self, relative: str, *, is_dir: bool) -> bool | None:
         """Whether the last rule that matches the path ignores it; None if no rule matches."""
-        return self.spec.check_file(f"{relative}/" if is_dir else relative).include
+        name = f"{relative}/" if is_dir else relative
+        for pattern in reversed(self.spec.patterns):
+            found = pattern.match_file(name)
+            # A pattern with a group also matches what is below the folder that it names. That is not this path's own
+            # verdict: `!build` says nothing about `build/a`.
+            match = None if found is None else cast("RegexMatch", found).match
+            if match is not None and (not match.re.groups or match.end() == len(name)):
+                return pattern.include
+        return None
 
 
 def read_rules(file: str) -> IgnoreFile | None:
@@ -36,6 +51,8 @@ def _rule(line: str) -> str | None:
     """The line as pathspec takes it; None if git would skip it."""
     if line.endswith("/**"):
         line += "/*"  # git ignores what is inside, and not the folder itself
+    elif line.endswith("/**/"):
+        line += "*/"  # the folders inside, and not the files
     try:
         GitIgnoreSpec.from_lines([line])
     except (ValueError, re.error):  # git skips what it cannot read

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.search.ignore import IgnoreRules
+
+MAX_ENTRIES = 500  # of one listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,21 @@ def list_folder(folder: Path, rules: IgnoreRules, *, depth: int, limit: int) -> 
     except OSError as error:
         raise ToolError(f"{folder} cannot be listed: {error.strerror}") from error
     return Listing(tuple(entries), more=not whole)
+
+
+async def listing_text(folder: Path, name: str, root: Path, *, depth: int = 1) -> str:
+    """The entries of a folder, one in a line, below the name of the folder."""
+    listing = await asyncio.to_thread(list_folder, folder, IgnoreRules(root), depth=depth, limit=MAX_ENTRIES)
+    lines = [f"{name}/"]
+    for entry in listing.entries:
+        notes = [note for note in (entry.note, "ignored" if entry.ignored else "") if note]
+        shown = entry.name.replace("\n", "\\n")
+        lines.append("  " * (entry.depth + 1) + shown + entry.kind + (f"  ({', '.join(notes)})" if notes else ""))
+    if not listing.entries:
+        lines.append("  (empty)")
+    if listing.more:
+        lines.append(f"[only the first {MAX_ENTRIES} entries; list a subfolder, or use glob]")
+    return "\n".join(lines)
 
 
 def _list(folder: Path, rules: IgnoreRules, level: int, depth: int, limit: int, out: list[FolderEntry]) -> bool:

@@ -76,12 +76,12 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSearch:
-    """One search. `unsaved` are texts that stand for their files; `tell` is called with hits as they arrive."""
+    """One search. `unsaved` are texts that stand for their files; `on_hits` is called with hits as they arrive."""
 
     query: Query
     roots: Sequence[Path]
     unsaved: Mapping[Path, str]
-    tell: Callable[[Sequence[Hit]], None]
+    on_hits: Callable[[Sequence[Hit]], None]
     home: Path = field(default_factory=Path.home)
     found: SearchResult = field(default_factory=SearchResult)
 
@@ -150,7 +150,7 @@ class TextSearch:
                 hits = [hit for hit in map(sieve.read, records) if hit is not None]
                 if hits:
                     self.found.hits += hits
-                    self.tell(hits)
+                    self.on_hits(hits)
                 self.found.more = len(self.found.hits) >= GATHER
         self.found.secret |= sieve.secret
         if run.ended.code == 2:
@@ -288,7 +288,7 @@ def _size(path: str) -> int:
 
 
 def _explain(errors: str, found: SearchResult) -> None:
-    """Files that could not be read are told of; anything else is the pattern's fault."""
+    """Report files that could not be read; any other error is a wrong pattern."""
     for line in errors.splitlines():
         if line.endswith(")") and "(os error" in line:
             found.unreadable.append(line.removeprefix("rg: ").removeprefix("./"))

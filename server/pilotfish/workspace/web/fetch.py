@@ -43,7 +43,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPage:
-    """What was fetched. `is_html` tells whether `text` is a page to be turned into Markdown."""
+    """What was fetched. `is_html` is true if `text` is a page to be turned into Markdown."""
 
     url: str
     status: int

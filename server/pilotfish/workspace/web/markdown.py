@@ -72,7 +72,7 @@ def _is_dropped(tag: Tag) -> bool:
 
 
 def _main(soup: BeautifulSoup) -> Tag:
-    """The part that is the page, where it can be told."""
+    """The main part of the page, if it can be recognised."""
     body = soup.body or soup
     whole = len(body.get_text())
     for part in (soup.find("main"), soup.find("article"), soup.find(role="main")):

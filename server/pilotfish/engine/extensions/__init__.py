@@ -1,0 +1,1 @@
+"""What users and workspaces add to the agent in files: instructions, skills, memory, hooks."""

@@ -1,0 +1,1 @@
+"""The MCP servers of the user: their configuration, connections, tools, resources and prompts."""

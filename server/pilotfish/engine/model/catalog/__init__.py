@@ -1,0 +1,1 @@
+"""What can be used: providers, their models, and where they are listed."""

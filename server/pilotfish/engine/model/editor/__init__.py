@@ -1,0 +1,1 @@
+"""Models that the user's editor serves."""

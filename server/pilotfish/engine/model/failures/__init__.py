@@ -1,0 +1,1 @@
+"""What went wrong with a request, in words, and whether it is sent again."""

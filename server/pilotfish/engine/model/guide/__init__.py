@@ -1,0 +1,1 @@
+"""The model that is there without a connection: a script."""

@@ -1,0 +1,1 @@
+"""The calls of a turn: their facts, approval, order and run."""

@@ -1,0 +1,1 @@
+"""What is checked when the model believes that it is done."""

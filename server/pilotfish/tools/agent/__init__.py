@@ -1,0 +1,1 @@
+"""Tools of the agent itself: its plan, questions, subagents, skills and memory."""

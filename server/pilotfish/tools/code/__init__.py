@@ -1,0 +1,1 @@
+"""Tools that use what language servers know, and report findings as diagnostics."""

@@ -1,0 +1,1 @@
+"""Tools that find, read and change files."""

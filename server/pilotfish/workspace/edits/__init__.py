@@ -1,0 +1,1 @@
+"""Edits of files: finding their places, drafting, applying, reviewing and undoing them."""
