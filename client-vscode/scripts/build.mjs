@@ -1,8 +1,9 @@
 // Bundles the extension (Node, CommonJS) and the webview (browser) into dist/.
-import { cp, mkdir, rm } from 'node:fs/promises';
+import { cp, mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import esbuild from 'esbuild';
+import { billOfMaterials } from './sbom.mjs';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..');
 const production = process.argv.includes('--production');
@@ -30,15 +31,19 @@ const builds = [
   },
   {
     ...shared,
-    entryPoints: { webview: 'webview/main.tsx', style: 'webview/style.css' },
+    entryPoints: { webview: 'webview/main.tsx', style: 'webview/style.css', math: 'webview/style/math.css' },
     outdir: 'dist',
     platform: 'browser',
-    format: 'iife',
+    // Modules that are imported on demand become files of their own.
+    format: 'esm',
+    splitting: true,
+    chunkNames: 'chunks/[name]-[hash]',
+    assetNames: 'fonts/[name]',
     target: 'chrome128',
     jsx: 'automatic',
     jsxImportSource: 'preact',
-    external: ['*.ttf'],
-    loader: { '.ttf': 'copy' },
+    external: ['*.ttf', '*.woff'],
+    loader: { '.ttf': 'copy', '.woff2': 'file' },
   },
 ];
 
@@ -48,5 +53,10 @@ await cp(path.join(root, 'node_modules/@vscode/codicons/dist/codicon.ttf'), path
 if (watch) {
   for (const build of builds) await (await esbuild.context(build)).watch();
 } else {
-  await Promise.all(builds.map((build) => esbuild.build(build)));
+  const built = await Promise.all(builds.map((build) => esbuild.build({ ...build, metafile: true })));
+  const inputs = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+  // What the installer needs, and what the bundles are made of.
+  for (const name of ['runtime.txt', 'local.txt', 'uv.txt'])
+    await cp(path.join(root, '../requirements', name), path.join(root, 'dist', name));
+  await writeFile(path.join(root, 'sbom-client.cdx.json'), billOfMaterials(root, inputs));
 }

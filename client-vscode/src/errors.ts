@@ -3,6 +3,7 @@
 import * as vscode from 'vscode';
 import { ErrorCode } from './protocol.gen.ts';
 import { NotConnected } from './server/connection.ts';
+import { showWarning } from './widgets.ts';
 
 /** The error's message, followed by the remedy that some server errors carry. */
 export function messageOf(error: unknown): string {
@@ -18,12 +19,13 @@ export function codeOf(error: unknown): number | undefined {
     : undefined;
 }
 
-/** Logs the failure and shows a warning, with a button if there is a command that helps. */
+/** Logs the failure and shows a warning, with a button if there is a command that helps. What the user cancelled is none. */
 export function reportFailure(error: unknown, log: vscode.LogOutputChannel, action?: string): void {
+  if (codeOf(error) === ErrorCode.cancelled) return;
   const message = messageOf(error);
   log.error(action === undefined ? message : `${action}: ${message}`);
   const [button, command] = remedyFor(error);
-  const warning = vscode.window.showWarningMessage(`Pilotfish: ${message}`, ...(button === undefined ? [] : [button]));
+  const warning = showWarning(`Pilotfish: ${message}`, ...(button === undefined ? [] : [button]));
   warning.then(
     (pressed) => {
       if (pressed !== undefined && command !== undefined) return vscode.commands.executeCommand(command);

@@ -5,10 +5,11 @@ import { memo } from './common/controls.tsx';
 import { announcementText } from './common/format.ts';
 import { Composer } from './composer/composer.tsx';
 import { Dock } from './composer/dock.tsx';
+import { FilesBar } from './composer/filesBar.tsx';
 import type { Announcement, State } from './state/state.ts';
 import { state as store } from './state/store.ts';
 import { Transcript } from './transcript/transcript.tsx';
-import { OpenError, ServerBanner, Skeleton, Welcome } from './welcome.tsx';
+import { OpenError, ServerBanner, Skeleton, TaskBanner, Welcome } from './welcome.tsx';
 
 export function App() {
   const state = store.value;
@@ -21,8 +22,10 @@ export function App() {
         crashed={state.crashed && last?.end?.error?.kind !== 'restarted'}
         interrupted={last?.status === 'interrupted'}
       />
+      <TaskBanner task={state.task} />
       <Main state={state} />
       <Dock state={state} />
+      <FilesBar state={state} />
       <Composer state={state} />
       <Announcer polite={state.polite} urgent={state.urgent} />
     </div>

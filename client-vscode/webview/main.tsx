@@ -2,9 +2,10 @@
 
 import { options, render } from 'preact';
 import { App } from './app.tsx';
-import { reportVisibleCards } from './approvals/cardVisibility.ts';
+import { reportCards } from './approvals/cardVisibility.ts';
 import { composerFocus, mentions, requestedCard, savedPosition } from './common/focus.ts';
 import { l10n } from './common/l10n.ts';
+import { watchTheme } from './common/theme.ts';
 import {
   addChips,
   addToDraft,
@@ -17,12 +18,28 @@ import {
   saveDraft,
   setDraft,
 } from './composer/draft.ts';
+import { foundMentions } from './composer/mentionLayer.tsx';
+import { isDrawing } from './markdown/diagram.tsx';
 import { EMPTY_DRAFT, type ToView } from './messages.ts';
 import { resend, send } from './state/actions.ts';
 import { dispatch, post, state } from './state/store.ts';
+import { openFind } from './transcript/find.tsx';
 
-// Renders at most once per frame.
-options.debounceRendering = (paint) => requestAnimationFrame(paint);
+/** The longest pause between two paints, in ms. */
+const MAX_PAUSE = 250;
+
+// Renders at most once per frame. After a slow paint the next one waits as long as that one took, so that a busy
+// machine renders more updates at once instead of falling behind.
+let rest = 0;
+options.debounceRendering = (paint) => {
+  const timed = () => {
+    const began = performance.now();
+    paint();
+    rest = performance.now() - began;
+  };
+  if (rest < 16) requestAnimationFrame(timed);
+  else setTimeout(() => requestAnimationFrame(timed), Math.min(rest, MAX_PAUSE));
+};
 
 const MAX_CACHED_QUERIES = 200;
 /** whether the host has opened a session or an empty chat */
@@ -53,6 +70,9 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       mentions.value = cache.set(message.query, message.mentions);
       break;
     }
+    case 'foundMentions':
+      foundMentions.value = message;
+      break;
     case 'attach':
       addChips(message.chips);
       break;
@@ -61,6 +81,9 @@ addEventListener('message', (event: MessageEvent<ToView>) => {
       break;
     case 'retry':
       resend(message.prompt);
+      break;
+    case 'find':
+      openFind();
       break;
     case 'focus':
       composerFocus.value += 1;
@@ -86,14 +109,23 @@ function compose(message: Extract<ToView, { type: 'compose' }>): void {
   composerFocus.value += 1;
 }
 
+document.addEventListener('keydown', (event) => {
+  const isFind = event.key === 'f' && (state.value.mac ? event.metaKey : event.ctrlKey);
+  if (!isFind || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  openFind();
+});
+
 document.addEventListener('visibilitychange', () => {
-  reportVisibleCards();
+  reportCards();
   if (document.visibilityState === 'hidden') saveDraft();
 });
 document.addEventListener('securitypolicyviolation', (event) => {
+  if (isDrawing() && event.violatedDirective.startsWith('style-src') && event.blockedURI === 'inline') return;
   post({ type: 'problem', what: `CSP: ${event.violatedDirective} ${event.blockedURI}` });
 });
 
+watchTheme();
 const root = document.getElementById('root');
 if (root) render(<App />, root);
 setDraft(EMPTY_DRAFT);

@@ -1,15 +1,16 @@
 /** What the view shows without a transcript: the start page, loading and open errors, and the banner of the server. */
 
 import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
 import { Button, Icon, IconButton } from './common/controls.tsx';
 import { composerFocus } from './common/focus.ts';
 import { ago, duration } from './common/format.ts';
 import type { IconName } from './common/icons.ts';
 import { l10n } from './common/l10n.ts';
 import { addToDraft } from './composer/draft.ts';
-import type { ServerState } from './messages.ts';
+import type { ServerState, TaskState, ViewCommand } from './messages.ts';
 import { continueTurn } from './state/actions.ts';
-import type { State } from './state/state.ts';
+import { acceptsPrompts, type State } from './state/state.ts';
 import { dispatch, post } from './state/store.ts';
 
 export function Welcome({ state }: { state: State }) {
@@ -17,8 +18,10 @@ export function Welcome({ state }: { state: State }) {
     addToDraft(text, []);
     composerFocus.value += 1;
   };
-  const canPrompt = state.server.status === 'ready' || state.server.status === 'starting';
-  const needsModel = state.model !== null && (state.model.demo || !state.model.available);
+  const canPrompt = acceptsPrompts(state);
+  // Without a server there is no model either; connecting one installs the server first.
+  const needsModel =
+    state.server.status === 'absent' || (state.model !== null && (state.model.demo || !state.model.available));
   return (
     <main class="welcome" aria-label={l10n.t('Start')}>
       <Mark />
@@ -26,12 +29,15 @@ export function Welcome({ state }: { state: State }) {
       {needsModel && (
         <div class="welcome-model">
           <p>
-            {state.model?.demo
-              ? l10n.t('No model is connected. A scripted demo answers until you connect one.')
+            {state.model === null || state.model.demo
+              ? l10n.t('No model is connected. A scripted guide answers until you connect one.')
               : l10n.t('No model is connected. {0}', state.model?.reason ?? '')}
           </p>
           <Button kind="primary" onPress={() => post({ type: 'command', command: 'selectModel' })}>
             {l10n.t('Connect a model')}
+          </Button>
+          <Button onPress={() => post({ type: 'command', command: 'openSample' })}>
+            {l10n.t('Try it in a sample project')}
           </Button>
         </div>
       )}
@@ -178,8 +184,22 @@ export function ServerBanner({
       );
     case 'starting':
       return <Banner kind="quiet" text={l10n.t('Starting…')} />;
+    case 'absent':
+      return (
+        <Banner
+          kind="info"
+          text={l10n.t('Your first prompt installs the server of Pilotfish, in a Python environment of its own.')}
+        >
+          <Button onPress={() => post({ type: 'command', command: 'install' })}>{l10n.t('Install now')}</Button>
+          {server.notes.map((note) => (
+            <p key={note} class="meta">
+              {note}
+            </p>
+          ))}
+        </Banner>
+      );
     case 'installing':
-      return <Banner kind="busy" text={server.step} />;
+      return <Progress {...server} label={l10n.t('Installing the server')} cancel="cancelInstall" />;
     case 'restarting':
       return (
         <Banner
@@ -193,9 +213,10 @@ export function ServerBanner({
     case 'missing':
       return (
         <Banner kind="warning" text={server.reason}>
+          {server.command !== undefined && <Remedy command={server.command} />}
           {server.canInstall && (
             <Button kind="primary" onPress={() => post({ type: 'command', command: 'install' })}>
-              {l10n.t('Install the server')}
+              {l10n.t('Try again')}
             </Button>
           )}
           <Button onPress={() => post({ type: 'command', command: 'settings' })}>{l10n.t('Settings')}</Button>
@@ -216,8 +237,65 @@ export function ServerBanner({
   }
 }
 
+/** Shows work of minutes, or why it failed and what mends it. */
+export function TaskBanner({ task }: { task: TaskState | null }) {
+  if (task === null) return null;
+  if (task.status === 'running')
+    return <Progress {...task} label={l10n.t('Preparing the model')} cancel="cancelTask" />;
+  return (
+    <Banner kind="warning" text={task.reason} onClose={() => post({ type: 'command', command: 'dismissTask' })}>
+      {task.command !== undefined && <Remedy command={task.command} />}
+      <Button kind="link" onPress={() => post({ type: 'command', command: 'showLog' })}>
+        {l10n.t('Show log')}
+      </Button>
+    </Banner>
+  );
+}
+
+interface ProgressProps {
+  step: string;
+  percent: number;
+  since: number;
+  label: string;
+  cancel: ViewCommand;
+}
+
+/** The steps of long work: what it does now, how far it is, and how long it has taken. */
+function Progress({ step, percent, since, label, cancel }: ProgressProps) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => tick((n) => n + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <Banner kind="busy" text={step}>
+      <div class="progress">
+        <progress value={percent} max={100} aria-label={label} />
+        <span class="meta">{l10n.t('{0}% · {1}', percent, duration(Date.now() - since))}</span>
+      </div>
+      <Button kind="link" onPress={() => post({ type: 'command', command: cancel })}>
+        {l10n.t('Cancel')}
+      </Button>
+    </Banner>
+  );
+}
+
+/** The command that mends the cause of a failed installation. The terminal gets it without running it. */
+function Remedy({ command }: { command: string }) {
+  return (
+    <div class="remedy-command">
+      <p>{l10n.t('This command mends it:')}</p>
+      <pre>{command}</pre>
+      <Button onPress={() => post({ type: 'terminal', text: command })}>{l10n.t('Open in terminal')}</Button>
+      <Button kind="link" onPress={() => post({ type: 'copy', text: command })}>
+        {l10n.t('Copy')}
+      </Button>
+    </div>
+  );
+}
+
 interface BannerProps {
-  kind: 'quiet' | 'busy' | 'warning' | 'error';
+  kind: 'quiet' | 'busy' | 'info' | 'warning' | 'error';
   text: string;
   onClose?: () => void;
   children?: ComponentChildren;
@@ -227,7 +305,7 @@ interface BannerProps {
 function Banner({ kind, text, onClose, children }: BannerProps) {
   const inProgress = kind === 'quiet' || kind === 'busy';
   return (
-    <div class={`banner ${kind}`} role={inProgress ? 'status' : 'alert'}>
+    <div class={`banner ${kind}`} role={inProgress || kind === 'info' ? 'status' : 'alert'}>
       <Icon name={inProgress ? 'loading' : kind} spin={inProgress} />
       <div class="banner-body">
         <p>{text}</p>

@@ -5,6 +5,7 @@ import type { Ask } from '../../webview/messages.ts';
 import type { ChatView } from '../chat/chatView.ts';
 import { reportRejection } from '../errors.ts';
 import type { Connection } from '../server/connection.ts';
+import { showInfo } from '../widgets.ts';
 
 const MAX_NOTIFICATION_OPTIONS = 3;
 
@@ -74,7 +75,7 @@ export class AgentQuestions implements vscode.Disposable {
   private async notify(ask: Ask): Promise<void> {
     const show = vscode.l10n.t('Show');
     const options = ask.options.slice(0, MAX_NOTIFICATION_OPTIONS);
-    const pressed = await vscode.window.showInformationMessage(`Pilotfish: ${ask.question}`, ...options, show);
+    const pressed = await showInfo(`Pilotfish: ${ask.question}`, ...options, show);
     if (pressed === show) await this.showSession(ask.sessionId);
     else if (pressed !== undefined) this.answer(ask.id, pressed);
   }

@@ -11,6 +11,7 @@ import type { NewRule } from '../../webview/messages.ts';
 import { messageOf } from '../errors.ts';
 import { type ApprovalAnswer, type ApprovalRequest, type ApprovalResolved, ErrorCode } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
+import { flashStatus } from '../widgets.ts';
 
 /** How long a card must be visible before a keyboard shortcut may answer it, in ms. */
 const KEY_DELAY_MS = 500;
@@ -29,10 +30,12 @@ export interface Amendment {
 
 export class Approvals implements vscode.Disposable {
   private readonly entries = new Map<string, PendingApproval>();
-  /** approval id → when its card became visible */
-  private visibleSince = new Map<string, number>();
-  private hiddenCards: readonly string[] = [];
-  private focusedCard: string | null = null;
+  /** the approval whose card is visible, and since when */
+  private card: { approvalId: string; since: number } | undefined;
+  /** approvals that the chat lists beside the card */
+  private listed: readonly string[] = [];
+  /** turns whose edits the user has allowed as a whole */
+  private readonly allowedTurns = new Set<string>();
   private readonly added = new vscode.EventEmitter<ApprovalRequest>();
   private readonly requested = new vscode.EventEmitter<ApprovalRequest>();
   private readonly resolved = new vscode.EventEmitter<ApprovalResolved>();
@@ -64,31 +67,30 @@ export class Approvals implements vscode.Disposable {
   }
 
   isCardVisible(approvalId: string): boolean {
-    return this.visibleSince.has(approvalId);
+    return this.card?.approvalId === approvalId;
   }
 
-  /** Whether the chat has rendered the card, visible or not. */
-  isCardRendered(approvalId: string): boolean {
-    return this.visibleSince.has(approvalId) || this.hiddenCards.includes(approvalId);
+  /** Whether the chat shows the approval, as its card or in the list beside the card. */
+  isVisible(approvalId: string): boolean {
+    return this.isCardVisible(approvalId) || this.listed.includes(approvalId);
   }
 
   /** Whether a keyboard shortcut may answer the approval: its card has been visible for `KEY_DELAY_MS`. */
   acceptsKeys(approvalId: string): boolean {
-    const since = this.visibleSince.get(approvalId);
-    return since !== undefined && Date.now() - since >= KEY_DELAY_MS;
+    return this.card?.approvalId === approvalId && Date.now() - this.card.since >= KEY_DELAY_MS;
   }
 
-  /** The approval that a keyboard shortcut answers: the focused card, else the oldest of the session, else the oldest. */
+  /** The approval that a keyboard shortcut answers: the visible card, else the oldest of the session, else the oldest. */
   current(sessionId: string | undefined): ApprovalRequest | undefined {
-    const focused = this.focusedCard === null ? undefined : this.find(this.focusedCard);
-    return focused ?? this.pending.find((request) => request.sessionId === sessionId) ?? this.pending[0];
+    const visible = this.card && this.find(this.card.approvalId);
+    return visible ?? this.pending.find((request) => request.sessionId === sessionId) ?? this.pending[0];
   }
 
-  /** Called when the chat reports which cards are visible, which one has the focus, and which are scrolled away. */
-  setVisibleCards(approvalIds: readonly string[], focused: string | null, hidden: readonly string[] = []): void {
-    this.focusedCard = focused;
-    this.hiddenCards = hidden;
-    this.visibleSince = new Map(approvalIds.map((id) => [id, this.visibleSince.get(id) ?? Date.now()]));
+  /** Called when the chat reports which card is visible and which approvals it lists. */
+  setCards(current: string | null, listed: readonly string[]): void {
+    this.listed = listed;
+    if (current === null) this.card = undefined;
+    else if (this.card?.approvalId !== current) this.card = { approvalId: current, since: Date.now() };
   }
 
   /**
@@ -117,7 +119,7 @@ export class Approvals implements vscode.Disposable {
   async answer(approvalId: string, answer: ApprovalAnswer): Promise<boolean> {
     const entry = this.entries.get(approvalId);
     if (!entry) {
-      void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: already answered'), 5000);
+      flashStatus(vscode.l10n.t('Pilotfish: already answered'), 5000);
       return false;
     }
     const { sessionId } = entry.request;
@@ -161,8 +163,19 @@ export class Approvals implements vscode.Disposable {
     await this.answer(approvalId, { optionId: 'allow_once' });
   }
 
+  /** Allows this edit and the other edits of its turn, now and until the turn ends, where the server would allow that. */
+  async allowTurnEdits(approvalId: string): Promise<void> {
+    const request = this.find(approvalId);
+    if (!request) return;
+    this.allowedTurns.add(request.turnId);
+    for (const one of this.pending) {
+      if (one === request || this.isAllowedEdit(one)) await this.answer(one.approvalId, { optionId: 'allow_once' });
+    }
+  }
+
   /** Removes the approvals of a turn that has ended. */
   endTurn(turnId: string): void {
+    this.allowedTurns.delete(turnId);
     for (const request of this.pending) if (request.turnId === turnId) this.cancel(request);
   }
 
@@ -179,7 +192,14 @@ export class Approvals implements vscode.Disposable {
     this.changed.dispose();
   }
 
+  /** The server offers `allow_session` only for calls that may be allowed without being seen. */
+  private isAllowedEdit({ turnId, preview, options }: ApprovalRequest): boolean {
+    const mayBeUnseen = options.some(({ id }) => id === 'allow_session');
+    return this.allowedTurns.has(turnId) && preview.kind === 'diff' && mayBeUnseen;
+  }
+
   private handleRequest(request: ApprovalRequest, token: vscode.CancellationToken): Promise<ApprovalAnswer> {
+    if (this.isAllowedEdit(request)) return Promise.resolve({ optionId: 'allow_once' });
     return new Promise((reply, reject) => {
       this.entries.set(request.approvalId, { request, reply });
       token.onCancellationRequested(() => {
@@ -198,7 +218,7 @@ export class Approvals implements vscode.Disposable {
 
   private remove(resolved: ApprovalResolved): void {
     if (!this.entries.delete(resolved.approvalId)) return;
-    this.visibleSince.delete(resolved.approvalId);
+    if (this.card?.approvalId === resolved.approvalId) this.card = undefined;
     this.resolved.fire(resolved);
     this.changed.fire();
   }

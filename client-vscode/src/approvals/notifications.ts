@@ -1,9 +1,10 @@
 /** Notifications for approvals whose card is not visible. Dismissing a notification does not answer the approval. */
 
 import * as vscode from 'vscode';
-import { escaped, questionTitle } from '../../webview/common/format.ts';
+import { commandNotes, questionTitle, workingDirectory } from '../../webview/common/format.ts';
 import { reportRejection } from '../errors.ts';
 import type { ApprovalRequest } from '../protocol.gen.ts';
+import { plain, showInfo } from '../widgets.ts';
 import type { Approvals } from './approvals.ts';
 
 /** How long to collect approvals for one notification, in ms. */
@@ -11,18 +12,28 @@ const COLLECT_MS = 800;
 /** How long a visible chat may take to render a card, in ms, and how often to check. */
 const RENDER_TIMEOUT_MS = 5000;
 const RECHECK_MS = 100;
-/** Calls up to this length can be judged in one line, so the notification offers to allow them. */
+/** Commands up to this length can be judged in one line, so the notification offers to allow them. */
 const MAX_LINE = 120;
 
-/** The text of a notification for one approval, and whether it offers to allow the call. */
-export function notificationFor(request: ApprovalRequest): { message: string; allow: boolean } {
-  const title = questionTitle(request.call);
-  const { preview } = request;
-  const call = preview.kind === 'command' ? preview.command : request.call.title;
-  const isPlain = escaped(call) === call && !call.includes('\n');
-  const fits = title.length <= MAX_LINE && call.length <= MAX_LINE;
-  const message = title.length > MAX_LINE ? `${title.slice(0, MAX_LINE - 1)}…` : title;
-  return { message, allow: isPlain && fits };
+/**
+ * The text of a notification for one approval, and whether it offers to allow the call.
+ *
+ * It does so only if it shows all that will happen: a short command in one line. A title does not show an edit, not what
+ * a tried command changed, and not the arguments of another tool.
+ */
+export function notificationFor(
+  { call, preview }: ApprovalRequest,
+  folder: string | undefined,
+): { message: string; allow: boolean } {
+  if (preview.kind === 'command') {
+    const where = workingDirectory(preview.cwd, folder);
+    const notes = [...(where === undefined ? [] : [vscode.l10n.t('in {0}', where)]), ...commandNotes(call)];
+    const aside = notes.length > 0 ? ` (${notes.join(', ')})` : '';
+    const message = `${vscode.l10n.t('Run {0}', preview.command)}${aside}?`;
+    if (message.length <= MAX_LINE && plain(message) === message) return { message, allow: !preview.effects };
+  }
+  const title = questionTitle(call);
+  return { message: title.length > MAX_LINE ? `${title.slice(0, MAX_LINE - 1)}…` : title, allow: false };
 }
 
 export class Notifications implements vscode.Disposable {
@@ -37,6 +48,8 @@ export class Notifications implements vscode.Disposable {
     private readonly isSessionVisible: (sessionId: string) => boolean,
     private readonly show: (approvalId: string) => Promise<void>,
     private readonly showNext: () => Promise<void>,
+    /** the folder of the session, in which commands usually run */
+    private readonly folderOf: (sessionId: string) => string | undefined,
     private readonly log: vscode.LogOutputChannel,
   ) {
     this.subscription = approvals.onDidRequest(({ approvalId }) => {
@@ -58,7 +71,7 @@ export class Notifications implements vscode.Disposable {
   }
 
   private check(): void {
-    const unseen = [...this.unchecked].filter(([id]) => this.approvals.find(id) && !this.approvals.isCardVisible(id));
+    const unseen = [...this.unchecked].filter(([id]) => this.approvals.find(id) && !this.approvals.isVisible(id));
     const rendering = unseen.filter(([id, since]) => this.isRendering(id, since));
     this.unchecked = new Map(rendering);
     if (rendering.length > 0) this.checkIn(RECHECK_MS);
@@ -71,17 +84,17 @@ export class Notifications implements vscode.Disposable {
   /** Whether the visible chat may still be about to render the card, for example on a busy machine. */
   private isRendering(approvalId: string, since: number): boolean {
     const sessionId = this.approvals.find(approvalId)?.sessionId;
-    if (sessionId === undefined || this.approvals.isCardRendered(approvalId)) return false;
+    if (sessionId === undefined) return false;
     return Date.now() - since < RENDER_TIMEOUT_MS && this.isSessionVisible(sessionId);
   }
 
   private async notifyOne(approvalId: string): Promise<void> {
     const request = this.approvals.find(approvalId);
     if (!request) return;
-    const { message, allow } = notificationFor(request);
+    const { message, allow } = notificationFor(request, this.folderOf(request.sessionId));
     const labels = { allow: vscode.l10n.t('Allow'), deny: vscode.l10n.t('Deny'), show: vscode.l10n.t('Show') };
     const buttons = allow ? [labels.allow, labels.deny, labels.show] : [labels.show, labels.deny];
-    const pressed = await vscode.window.showInformationMessage(`Pilotfish: ${message}`, ...buttons);
+    const pressed = await showInfo(`Pilotfish: ${message}`, ...buttons);
     if (pressed === labels.allow) await this.answer(approvalId, 'allow_once');
     else if (pressed === labels.deny) await this.answer(approvalId, 'reject');
     else if (pressed === labels.show) await this.show(approvalId);
@@ -91,18 +104,18 @@ export class Notifications implements vscode.Disposable {
     const review = vscode.l10n.t('Review');
     const never = vscode.l10n.t("Don't Notify");
     const message = vscode.l10n.t('Pilotfish: {0} approvals waiting', count);
-    const pressed = await vscode.window.showInformationMessage(message, review, never);
+    const pressed = await showInfo(message, review, never);
     if (pressed === never) {
       await vscode.workspace.getConfiguration('pilotfish').update('notify', 'never', vscode.ConfigurationTarget.Global);
     } else if (pressed === review) {
       if (this.approvals.pending.length > 0) await this.showNext();
-      else void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
+      else void showInfo(vscode.l10n.t('Already answered'));
     }
   }
 
   private async answer(approvalId: string, optionId: 'allow_once' | 'reject'): Promise<void> {
     if (!this.approvals.find(approvalId)) {
-      void vscode.window.showInformationMessage(vscode.l10n.t('Already answered'));
+      void showInfo(vscode.l10n.t('Already answered'));
       return;
     }
     await this.approvals.answer(approvalId, { optionId });

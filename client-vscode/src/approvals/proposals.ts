@@ -1,6 +1,7 @@
 /** Shows proposed changes in diff editors, lets the user edit them before allowing, and opens read-only texts and diffs. */
 
 import * as vscode from 'vscode';
+import { previewFiles } from '../../webview/common/diffLines.ts';
 import type { ApprovalRequest } from '../protocol.gen.ts';
 import type { Amendment, Approvals } from './approvals.ts';
 
@@ -42,16 +43,20 @@ export class Proposals implements vscode.Disposable {
   /** Opens VS Code's diff editor with the change that an approval proposes for a file. */
   async showApproval(approvalId: string, file: number, preserveFocus: boolean): Promise<void> {
     const request = this.approvals.find(approvalId);
-    if (request?.preview.kind !== 'diff') return;
-    const { files } = request.preview;
+    const files = request ? previewFiles(request) : [];
     const preview = files[file] ?? files[0];
-    if (!preview) return;
+    if (!request || !preview) return;
     const target = vscode.Uri.parse(preview.uri);
+    const position = files.length > 1 ? ` (${files.indexOf(preview) + 1}/${files.length})` : '';
+    const title = vscode.l10n.t('{0}: proposed change{1}', vscode.workspace.asRelativePath(target), position);
+    if (request.preview.kind === 'command') {
+      // What a command did is applied as it is, so it cannot be edited here.
+      await this.showDiff(preview.before ?? '', preview.after ?? '', target, title);
+      return;
+    }
     const left = this.readOnly(preview.before ?? '', shortPath(target));
     const right = proposalUri(approvalId, files.indexOf(preview), target);
     if (!this.files.has(right)) this.files.put(right, preview.after ?? '');
-    const position = files.length > 1 ? ` (${files.indexOf(preview) + 1}/${files.length})` : '';
-    const title = vscode.l10n.t('{0}: proposed change{1}', vscode.workspace.asRelativePath(target), position);
     await openDiff(left, right, title, preserveFocus);
   }
 

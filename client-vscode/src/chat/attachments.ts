@@ -3,10 +3,11 @@
 import * as vscode from 'vscode';
 import { lineRange } from '../../webview/common/format.ts';
 import { type Chip, MAX_IMAGE } from '../../webview/messages.ts';
-import { rangeOf } from '../editor/editorRequests.ts';
+import { lspDiagnostic, rangeOf } from '../editor/editorRequests.ts';
 import { reportFailure } from '../errors.ts';
 import type { ContentBlock } from '../protocol.gen.ts';
 import type { Services } from '../services.ts';
+import { flashStatus, pick } from '../widgets.ts';
 
 /** Attaches the selection of the active editor. */
 export async function attachSelection(services: Services): Promise<void> {
@@ -33,7 +34,8 @@ export async function attachPick(services: Services): Promise<void> {
     ...(selection
       ? [
           {
-            label: `$(list-selection) ${vscode.l10n.t('Selection')}`,
+            label: vscode.l10n.t('Selection'),
+            icon: 'list-selection',
             description: selection.label,
             do: 'selection' as const,
           },
@@ -42,18 +44,19 @@ export async function attachPick(services: Services): Promise<void> {
     ...(document
       ? [
           {
-            label: `$(file) ${vscode.l10n.t('This file')}`,
+            label: vscode.l10n.t('This file'),
+            icon: 'file',
             description: vscode.workspace.asRelativePath(document.uri),
             do: 'document' as const,
           },
         ]
       : []),
     ...(document && vscode.languages.getDiagnostics(document.uri).length > 0
-      ? [{ label: `$(warning) ${vscode.l10n.t('Problems in this file')}`, do: 'problems' as const }]
+      ? [{ label: vscode.l10n.t('Problems in this file'), icon: 'warning', do: 'problems' as const }]
       : []),
-    { label: `$(folder-opened) ${vscode.l10n.t('Files or images…')}`, do: 'files' as const },
+    { label: vscode.l10n.t('Files or images…'), icon: 'folder-opened', do: 'files' as const },
   ];
-  const picked = await vscode.window.showQuickPick(items, { title: vscode.l10n.t('Attach') });
+  const picked = await pick(items, { title: vscode.l10n.t('Attach') });
   if (picked?.do === 'selection') await attach(services, selection);
   else if (picked?.do === 'document' && document) await attach(services, documentChip(document));
   else if (picked?.do === 'problems' && document)
@@ -85,7 +88,7 @@ async function chipsOf({ log }: Services, uris: readonly vscode.Uri[]): Promise<
 
 async function attach({ view }: Services, chip: Chip | undefined): Promise<void> {
   if (!chip) {
-    void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: nothing to attach'), 3000);
+    flashStatus(vscode.l10n.t('Pilotfish: nothing to attach'), 3000);
     return;
   }
   await view.revealAndPost({ type: 'attach', chips: [chip] });
@@ -153,12 +156,7 @@ export function problemChips(uri: vscode.Uri, diagnostics: readonly vscode.Diagn
     block: {
       type: 'diagnostic',
       uri: uri.toString(),
-      diagnostic: {
-        range: rangeOf(diagnostic.range),
-        message: diagnostic.message,
-        severity: diagnostic.severity + 1,
-        ...(diagnostic.source !== undefined && { source: diagnostic.source }),
-      },
+      diagnostic: lspDiagnostic(diagnostic),
     },
   }));
 }
@@ -166,10 +164,11 @@ export function problemChips(uri: vscode.Uri, diagnostics: readonly vscode.Diagn
 /** The text and chips that a prompt was composed from. */
 export function toComposer(prompt: readonly ContentBlock[]): { text: string; chips: readonly Chip[] } {
   const textBlock = prompt.find((block) => block.type === 'text');
-  return { text: textBlock?.text ?? '', chips: prompt.filter((block) => block !== textBlock).map(blockChip) };
+  const attached = prompt.filter((block) => block !== textBlock).filter((block) => block.type !== 'context');
+  return { text: textBlock?.text ?? '', chips: attached.map(blockChip) };
 }
 
-function blockChip(block: ContentBlock, index: number): Chip {
+function blockChip(block: Exclude<ContentBlock, { type: 'context' }>, index: number): Chip {
   switch (block.type) {
     case 'resource': {
       const name = vscode.workspace.asRelativePath(vscode.Uri.parse(block.uri));

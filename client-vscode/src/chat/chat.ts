@@ -9,19 +9,30 @@ import * as vscode from 'vscode';
 import type { ContextUsage, FromView, ModelState } from '../../webview/messages.ts';
 import type { Approvals } from '../approvals/approvals.ts';
 import { codeOf, messageOf, reportFailure } from '../errors.ts';
-import { ErrorCode, type Mode, type Session, type SessionLoadResult, type UpdateParams } from '../protocol.gen.ts';
+import {
+  type ContentBlock,
+  type ContextBlock,
+  ErrorCode,
+  type Mode,
+  type Session,
+  type SessionLoadResult,
+  type UpdateParams,
+} from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
 import type { SessionTree } from '../sessions/sessionTree.ts';
+import { showInfo } from '../widgets.ts';
+import { toComposer } from './attachments.ts';
 import type { ChatView } from './chatView.ts';
 import type { Drafts } from './drafts.ts';
 import { PromptQueue } from './promptQueue.ts';
 import { PromptSender } from './promptSender.ts';
 import { RemoteSessionPoller } from './remoteSession.ts';
-import { undoTurn } from './turnHistory.ts';
+import { forkAfter, redoTurns, undoTurn } from './turnHistory.ts';
 
 const PAGE_SIZE = 200;
 const MAX_MENTIONS = 20;
 const LAST_SESSION_KEY = 'pilotfish.session';
+const CONTEXT_KEY = 'pilotfish.context';
 
 export class Chat implements vscode.Disposable {
   readonly queue: PromptQueue;
@@ -33,6 +44,9 @@ export class Chat implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   /** the session in view, its context usage, the model or the mode changed */
   readonly onDidChange = this.changed.event;
+  private readonly opened = new vscode.EventEmitter<void>();
+  /** the server has opened another session for the view */
+  readonly onDidOpen = this.opened.event;
   session: Session | null = null;
   context: ContextUsage | null = null;
   newSessionMode: Mode;
@@ -46,6 +60,7 @@ export class Chat implements vscode.Disposable {
     private readonly sessions: SessionTree,
     private readonly drafts: Drafts,
     private readonly log: vscode.LogOutputChannel,
+    editorContext: () => ContextBlock,
   ) {
     this.newSessionMode = vscode.workspace.getConfiguration('pilotfish').get<Mode>('mode', 'ask');
     this.queue = new PromptQueue(
@@ -55,7 +70,7 @@ export class Chat implements vscode.Disposable {
       () => this.session,
       (error) => reportFailure(error, log),
     );
-    this.sender = new PromptSender(this, connection, view, this.queue, drafts, log);
+    this.sender = new PromptSender(this, connection, view, this.queue, drafts, editorContext, log);
     this.remoteSession = new RemoteSessionPoller((sessionId) => this.reloadSession(sessionId), log);
     connection.on('pilotfish/session/update', (params) => this.handleUpdate(params));
   }
@@ -72,17 +87,17 @@ export class Chat implements vscode.Disposable {
   dispose(): void {
     this.remoteSession.dispose();
     this.changed.dispose();
+    this.opened.dispose();
   }
 
   /** Opens a session; null shows an empty chat. If `open` is called again meanwhile, only the last call takes effect. */
   open(sessionId: string | null): Promise<void> {
-    this.opening = this.openNow(sessionId);
-    return this.opening;
+    return this.openInView(sessionId, false);
   }
 
   /** Opens the session in view again, or the one that was open when the window closed. */
   openLast(): Promise<void> {
-    return this.open(this.session?.id ?? this.storage.get<string>(LAST_SESSION_KEY) ?? null);
+    return this.openInView(this.session?.id ?? this.storage.get<string>(LAST_SESSION_KEY) ?? null, true);
   }
 
   async whenOpened(): Promise<void> {
@@ -160,6 +175,37 @@ export class Chat implements vscode.Disposable {
     const message = await undoTurn(this.connection, this.session.id, turnId, direction, skipConflicts);
     if (message) this.view.post(message);
     else await this.open(this.session.id);
+    const commands = (message?.type === 'undone' && message.result.commands) || [];
+    if (commands.length > 0) {
+      void showInfo(
+        vscode.l10n.t('Pilotfish cannot undo what the commands of this turn did: {0}', commands.join(', ')),
+      );
+    }
+  }
+
+  /** Goes back to the point before a turn: files, and the conversation in a copy. The prompt goes to the composer. */
+  async restore(turnId: string, prompt: readonly ContentBlock[]): Promise<void> {
+    if (!this.session) return;
+    const from = this.session.id;
+    const done = await this.connection.request('pilotfish/session/restore', { sessionId: from, turnId });
+    await this.open(done.session.id);
+    const { turns, changes, refused, commands } = done;
+    const files = new Set(changes.map(({ uri }) => uri)).size;
+    this.view.post({ type: 'restored', restored: { from, turns, files, refused, commands } });
+    this.view.post({ type: 'compose', ...toComposer(prompt), send: false });
+  }
+
+  /** Applies the changes of the turns again, oldest first, and opens their session. */
+  async redoRestored(sessionId: string, turnIds: readonly string[]): Promise<void> {
+    await redoTurns(this.connection, sessionId, turnIds, (text) => this.log.info(text));
+    await this.open(sessionId);
+  }
+
+  /** Opens a copy of the session that ends after the turn. */
+  async fork(turnId: string): Promise<void> {
+    if (!this.session) return;
+    const copy = await forkAfter(this.connection, this.session.id, turnId);
+    await this.open(copy.id);
   }
 
   async loadOlder(before: string): Promise<void> {
@@ -178,6 +224,14 @@ export class Chat implements vscode.Disposable {
     this.view.post({ type: 'mentions', query, mentions });
   }
 
+  async findMentions(text: string): Promise<void> {
+    const { mentions } = await this.connection.request('pilotfish/mention/find', {
+      text,
+      ...(this.session && { sessionId: this.session.id }),
+    });
+    this.view.post({ type: 'foundMentions', text, mentions });
+  }
+
   async loadCommands(): Promise<void> {
     const { commands } = await this.connection.request('pilotfish/command/list', {});
     this.view.post({ type: 'commands', commands });
@@ -188,12 +242,24 @@ export class Chat implements vscode.Disposable {
     this.view.post({ type: 'crashed', at: Date.now() });
   }
 
-  private async openNow(sessionId: string | null): Promise<void> {
+  private openInView(sessionId: string | null, keepUnsent: boolean): Promise<void> {
+    this.opening = this.openNow(sessionId, keepUnsent);
+    return this.opening;
+  }
+
+  /** `keepUnsent`: the prompts in the view that wait for the server go to this session. */
+  private async openNow(sessionId: string | null, keepUnsent: boolean): Promise<void> {
     this.openCount += 1;
     const { openCount } = this;
     const isOutdated = () => openCount !== this.openCount;
     this.view.flushUpdates();
-    this.view.post({ type: 'opening', sessionId, draft: this.drafts.get(sessionId), mode: this.newSessionMode });
+    this.view.post({
+      type: 'opening',
+      sessionId,
+      draft: this.drafts.get(sessionId),
+      mode: this.newSessionMode,
+      keepUnsent,
+    });
     await this.storage.update(LAST_SESSION_KEY, sessionId ?? undefined);
     if (sessionId === null) {
       if (!isOutdated()) this.setSession(null);
@@ -214,10 +280,11 @@ export class Chat implements vscode.Disposable {
       this.approvals.sync(sessionId, page.pendingApprovals);
       this.sessions.upsert(page.session);
       this.remoteSession.watch(page.session);
+      this.opened.fire();
     } catch (error) {
       if (isOutdated()) return;
       if (codeOf(error) === ErrorCode.unknown_session) {
-        await this.openNow(null);
+        await this.openNow(null, keepUnsent);
         return;
       }
       // The view shows no session now, so the next prompt must not go to the previous one.
@@ -247,7 +314,11 @@ export class Chat implements vscode.Disposable {
       this.drafts.confirm(update.promptId);
       this.queue.drop(update.promptId);
     }
-    if (update.kind === 'turn_ended') this.approvals.endTurn(turnId);
+    if (update.kind === 'turn_ended') {
+      this.approvals.endTurn(turnId);
+      if (update.stopReason === 'end_turn')
+        void vscode.commands.executeCommand('setContext', 'pilotfish.answered', true);
+    }
     if (sessionId !== this.session?.id) return;
     if (update.kind === 'turn_started' || update.kind === 'turn_ended')
       this.setSession({ ...this.session, busy: update.kind === 'turn_started' });
@@ -265,13 +336,16 @@ export class Chat implements vscode.Disposable {
 
   private setContext(context: ContextUsage): void {
     this.context = context;
+    void this.storage.update(CONTEXT_KEY, { sessionId: this.session?.id, context });
     this.view.post({ type: 'context', context });
     this.changed.fire();
   }
 
   private setSession(session: Session | null): void {
     if (session?.id !== this.session?.id) {
-      this.context = null;
+      // The server sends the usage only while a turn runs; a window that was reloaded has the last one.
+      const last = this.storage.get<{ sessionId?: string; context: ContextUsage }>(CONTEXT_KEY);
+      this.context = session && last?.sessionId === session.id ? last.context : null;
       this.queue.clear();
     }
     this.session = session;

@@ -4,18 +4,20 @@ import { randomBytes } from 'node:crypto';
 import * as vscode from 'vscode';
 import type { FromView, ToView } from '../../webview/messages.ts';
 import type { UpdateParams } from '../protocol.gen.ts';
+import { describeView, viewBadge } from '../widgets.ts';
 import { parseViewMessage } from './viewMessages.ts';
 
 export const CHAT_VIEWS = ['pilotfish.chat', 'pilotfish.chatPrimary'] as const;
 
-/** How long the first update of a batch waits for more updates, in ms. */
+/** Minimum time between two batches of updates, in ms. The first update after a pause is sent at once. */
 const BATCH_MS = 50;
 
 export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private view: vscode.WebviewView | undefined;
   private ready = false;
   private deferred: ToView[] = [];
-  private badge = 0;
+  private counts: [waiting: number, finished: number] = [0, 0];
+  private sessionTitle = '';
   private readonly updates = new UpdateBatch((message) => this.post(message));
   private readonly received = new vscode.EventEmitter<FromView>();
   private readonly hidden = new vscode.EventEmitter<void>();
@@ -59,13 +61,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       this.ready = false;
       this.hidden.fire();
     });
-    this.setBadge(this.badge);
+    this.setBadge(...this.counts);
+    this.setSessionTitle(this.sessionTitle);
   }
 
   /** Shows the view. Pass `focus` only when the user asked for the chat. */
   async reveal(focus: boolean): Promise<void> {
-    const id = this.view?.viewType ?? CHAT_VIEWS[0];
-    if (focus || !this.view) await vscode.commands.executeCommand(`${id}.focus`);
+    const id = this.view?.viewType ?? (hasSecondarySideBar() ? CHAT_VIEWS[0] : CHAT_VIEWS[1]);
+    if (focus || !this.view) await vscode.commands.executeCommand(`${id}.focus`, { preserveFocus: !focus });
     else this.view.show(true);
   }
 
@@ -74,7 +77,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     if (this.ready) void this.view?.webview.postMessage(message);
   }
 
-  /** Sends a session update together with others that arrive within `BATCH_MS`: the page paints once per frame. */
+  /** Sends a session update, together with others if the last batch is less than `BATCH_MS` ago. */
   postUpdate(update: UpdateParams): void {
     this.updates.push(update);
   }
@@ -96,12 +99,17 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     for (const message of this.deferred.splice(0)) this.post(message);
   }
 
-  setBadge(waiting: number): void {
-    this.badge = waiting;
+  /** Names the session in the header of the view. */
+  setSessionTitle(title: string): void {
+    this.sessionTitle = title;
+    if (this.view) describeView(this.view, title);
+  }
+
+  /** Shows how many questions wait, and how many sessions have results that the user has not seen. */
+  setBadge(waiting: number, finished: number): void {
+    this.counts = [waiting, finished];
     if (!this.view) return;
-    const tooltip =
-      waiting === 1 ? vscode.l10n.t('1 question waiting') : vscode.l10n.t('{0} questions waiting', waiting);
-    this.view.badge = waiting > 0 ? { value: waiting, tooltip } : undefined;
+    this.view.badge = waiting + finished > 0 ? viewBadge(waiting, finished) : undefined;
   }
 
   dispose(): void {
@@ -111,20 +119,30 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 }
 
+/** Extensions can add views to the secondary side bar since VS Code 1.106. Older versions use the activity bar. */
+export function hasSecondarySideBar(): boolean {
+  const [major = 0, minor = 0] = vscode.version.split('.').map(Number);
+  return major > 1 || minor >= 106;
+}
+
 /** Collects session updates and posts them as one message. */
 export class UpdateBatch {
   private updates: UpdateParams[] = [];
   private timer: NodeJS.Timeout | undefined;
+  private lastFlush = 0;
 
   constructor(private readonly post: (message: ToView) => void) {}
 
   push(update: UpdateParams): void {
     this.updates.push(update);
-    this.timer ??= setTimeout(() => this.flush(), BATCH_MS);
+    const wait = this.lastFlush + BATCH_MS - Date.now();
+    if (wait <= 0) this.flush();
+    else this.timer ??= setTimeout(() => this.flush(), wait);
   }
 
   flush(): void {
     this.dispose();
+    this.lastFlush = Date.now();
     const updates = this.updates;
     this.updates = [];
     if (updates.length > 0) this.post({ type: 'updates', updates, at: Date.now() });
@@ -168,7 +186,7 @@ function page(webview: vscode.Webview, dist: vscode.Uri): string {
 </head>
 <body>
 <div id="root"></div>
-<script nonce="${nonce}" src="${uriOf('webview.js')}"></script>
+<script type="module" nonce="${nonce}" src="${uriOf('webview.js')}"></script>
 </body>
 </html>`;
 }

@@ -11,8 +11,14 @@ export class Drafts {
 
   constructor(private readonly storage: Memento) {}
 
+  /** The draft for the composer. One whose prompt is being sent is stored for a reload, and is not shown again. */
   get(session: string | null): Draft {
-    return this.storage.get<Draft>(key(session)) ?? EMPTY_DRAFT;
+    const stored = this.stored(session);
+    const isSent = [...this.sending.values()].some(
+      (sent) => key(sent.session) === key(session) && sent.draft.text === stored.text,
+    );
+    if (!isSent) return stored;
+    return stored.scroll ? { ...EMPTY_DRAFT, scroll: stored.scroll } : EMPTY_DRAFT;
   }
 
   /** Whether the session has unsent text or attachments. */
@@ -40,7 +46,7 @@ export class Drafts {
     const sent = this.sending.get(promptId);
     if (!sent) return;
     this.sending.delete(promptId);
-    const current = this.get(sent.session);
+    const current = this.stored(sent.session);
     if (current.text === sent.draft.text) this.save(sent.session, EMPTY_DRAFT);
   }
 
@@ -53,6 +59,10 @@ export class Drafts {
 
   delete(session: string): void {
     void this.storage.update(key(session), undefined);
+  }
+
+  private stored(session: string | null): Draft {
+    return this.storage.get<Draft>(key(session)) ?? EMPTY_DRAFT;
   }
 }
 

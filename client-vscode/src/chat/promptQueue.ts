@@ -58,6 +58,24 @@ export class PromptQueue {
     await this.publish();
   }
 
+  /** Starts the first queued prompt. The server continues with the others when its turn ends. */
+  async resume(): Promise<void> {
+    const session = this.session();
+    const [first] = session ? await this.list(session.id) : [];
+    if (!session || !first) return;
+    await this.connection.request('pilotfish/queue/remove', { sessionId: session.id, promptId: first.promptId });
+    this.resend(session.id, { ...first, promptId: `${first.promptId}.n` });
+    await this.publish();
+  }
+
+  /** Removes all queued prompts. */
+  async clearAll(): Promise<void> {
+    const session = this.session();
+    for (const { promptId } of session ? await this.list(session.id) : [])
+      await this.connection.request('pilotfish/queue/remove', { sessionId: session?.id ?? '', promptId });
+    await this.publish();
+  }
+
   /** Turns a queued prompt into one that the running turn reads at its next step. */
   async steer(promptId: string): Promise<void> {
     const session = this.session();

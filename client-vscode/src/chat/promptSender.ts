@@ -3,7 +3,7 @@
 import * as vscode from 'vscode';
 import type { FromView } from '../../webview/messages.ts';
 import { codeOf, messageOf } from '../errors.ts';
-import { ErrorCode, type Mode, type Session } from '../protocol.gen.ts';
+import { type ContextBlock, ErrorCode, type Mode, type Session } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
 import { workspaceFolder } from '../sessions/sessionTree.ts';
 import { toComposer } from './attachments.ts';
@@ -37,19 +37,24 @@ export class PromptSender {
     private readonly view: Pick<ChatView, 'post' | 'flushUpdates'>,
     private readonly queue: Pick<PromptQueue, 'add' | 'drop' | 'publish'>,
     private readonly drafts: Drafts,
+    private readonly editorContext: () => ContextBlock,
     private readonly log: vscode.LogOutputChannel,
   ) {}
 
   async send(message: Extract<FromView, { type: 'send' }>): Promise<void> {
     const { promptId, prompt, draft, whenBusy } = message;
     this.drafts.startSending(promptId, this.current.session?.id ?? null, draft);
+    // What the user looks at now: the server may answer much later.
+    const context = this.editorContext();
     try {
       const { stopCount } = this;
+      // The server may still be starting, or be installed now; the session that it opens gets the prompt.
+      if (!this.connection.connected) await this.connection.connect();
       const session = await this.session();
       if (stopCount !== this.stopCount) throw new Error(vscode.l10n.t('Stopped before the prompt was sent.'));
       const answer = this.connection.request('pilotfish/session/prompt', {
         sessionId: session.id,
-        prompt: [...prompt],
+        prompt: [...prompt, context],
         promptId,
         whenBusy,
       });

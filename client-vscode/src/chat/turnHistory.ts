@@ -21,6 +21,15 @@ export async function forkBefore(connection: Connection, session: Session, turnI
   return created.session;
 }
 
+/** A copy of the session up to the end of the turn. */
+export async function forkAfter(connection: Connection, sessionId: string, turnId: string): Promise<Session> {
+  for await (const item of itemsNewestFirst(connection, sessionId)) {
+    if (item.turnId === turnId)
+      return (await connection.request('pilotfish/session/fork', { sessionId, itemId: item.id })).session;
+  }
+  throw new Error(`no turn ${turnId} in session ${sessionId}`);
+}
+
 /** The prompt that started the newest turn. */
 export async function lastPrompt(connection: Connection, sessionId: string): Promise<PromptItem | undefined> {
   let newestTurn: string | undefined;
@@ -71,6 +80,20 @@ export async function undoTurns(
     await connection
       .request('pilotfish/session/undo', { sessionId, turnId })
       .catch((error) => log(`undo ${turnId}: ${messageOf(error)}`));
+  }
+}
+
+/** Applies the file changes of several turns again, oldest first. Turns that changed no file are skipped. */
+export async function redoTurns(
+  connection: Connection,
+  sessionId: string,
+  turnIds: readonly string[],
+  log: (text: string) => void,
+): Promise<void> {
+  for (const turnId of turnIds) {
+    await connection
+      .request('pilotfish/session/redo', { sessionId, turnId })
+      .catch((error) => log(`redo ${turnId}: ${messageOf(error)}`));
   }
 }
 

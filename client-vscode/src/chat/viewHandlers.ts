@@ -3,10 +3,12 @@
 import * as vscode from 'vscode';
 import type { FromView, ViewCommand } from '../../webview/messages.ts';
 import { showApprovalOfOtherSession } from '../approvals/approvalCommands.ts';
-import { insertAtCursor, showAsDiff, typeInTerminal } from '../editor/codeSnippets.ts';
+import { insertAtCursor, typeInTerminal } from '../editor/codeBlocks.ts';
 import { openFile, openLink } from '../editor/links.ts';
 import { showCallDiff, showTurnDiff } from '../editor/turnDiff.ts';
+import { build } from '../models/modes.ts';
 import type { Services } from '../services.ts';
+import { showWarning } from '../widgets.ts';
 import { attachDropped, attachPick, toComposer } from './attachments.ts';
 import { sendInitialState } from './viewSync.ts';
 
@@ -27,6 +29,10 @@ const HANDLERS: Handlers = {
   stopCall: ({ chat }, { callId }) => chat.stopCall(callId),
   forceStop: ({ server }) => server.restart(),
   retryNow: ({ chat }) => chat.retryNow(),
+  restore: ({ chat }, { turnId, prompt }) => chat.restore(turnId, prompt),
+  build: (services) => build(services),
+  fork: ({ chat }, { turnId }) => chat.fork(turnId),
+  redoRestored: ({ chat }, { sessionId, turnIds }) => chat.redoRestored(sessionId, turnIds),
   undo: ({ chat }, { turnId, direction, rest }) => chat.undo(turnId, direction, rest),
   older: ({ chat }, { before }) => chat.loadOlder(before),
   reload: async ({ chat }) => {
@@ -39,8 +45,13 @@ const HANDLERS: Handlers = {
     sessions.render();
   },
   mention: ({ chat }, { query }) => chat.completeMention(query),
+  findMentions: ({ chat }, { text }) => chat.findMentions(text),
+  loadCommands: ({ chat }) => chat.loadCommands(),
+  dropContext: ({ editorContext }, { dropped }) => editorContext.drop(dropped),
   dropped: (services, { uris }) => attachDropped(services, uris),
   withdraw: ({ chat }, { promptId }) => chat.queue.withdraw(promptId),
+  resumeQueue: ({ chat }) => chat.queue.resume(),
+  clearQueue: ({ chat }) => chat.queue.clearAll(),
   editQueued: async ({ chat, view }, { promptId, prompt }) => {
     await chat.queue.withdraw(promptId);
     view.post({ type: 'compose', ...toComposer(prompt), send: false });
@@ -51,21 +62,28 @@ const HANDLERS: Handlers = {
   answer: ({ approvals }, { type: _, approvalId, ...answer }) => approvals.answer(approvalId, answer),
   allowByRule: ({ approvals }, { approvalId, rule }) => approvals.allowByRule(approvalId, rule),
   answerAsk: ({ agentQuestions }, { id, answer }) => agentQuestions.answer(id, answer),
-  visibleCards: ({ approvals }, { approvalIds, focused, others }) =>
-    approvals.setVisibleCards(approvalIds, focused, others),
+  allowTurnEdits: ({ approvals }, { approvalId }) => approvals.allowTurnEdits(approvalId),
+  cards: ({ approvals }, { current, listed }) => approvals.setCards(current, listed),
   amend: ({ proposals }, { approvalId }) => proposals.showApproval(approvalId, 0, false),
   discardAmended: ({ proposals }, { approvalId }) => proposals.discardChanges(approvalId),
   openDiff: ({ proposals }, { approvalId, file }) => proposals.showApproval(approvalId, file, true),
 
   openCallDiff: ({ proposals }, { uri, diff }) => showCallDiff(proposals, uri, diff),
   review: ({ proposals }, { title, files }) => showTurnDiff(proposals, title, files),
+  'review.decide': async ({ chat, review }, { decision, uri }) => {
+    const sessionId = chat.session?.id;
+    if (sessionId !== undefined) await review.decide(decision, { sessionId, ...(uri !== undefined && { uri }) });
+  },
+  'review.open': async ({ chat, review }, { uri }) => {
+    if (chat.session) await review.openDiff(chat.session.id, uri);
+  },
   openLink: (_, { href }) => openLink(href),
   openFile: (_, { uri, line }) => openFile(vscode.Uri.parse(uri), line),
   openText: ({ proposals }, { text, language }) => proposals.showText(text, language),
   copy: (_, { text }) => vscode.env.clipboard.writeText(text),
   insert: (_, { text }) => insertAtCursor(text),
   terminal: (_, { text }) => typeInTerminal(text),
-  applyCode: ({ proposals }, { text }) => showAsDiff(proposals, text),
+  applyCode: ({ codeBlocks }, { text, info }) => codeBlocks.apply(text, info),
 
   command: async (services, { command }) => {
     const action = COMMANDS[command];
@@ -74,7 +92,7 @@ const HANDLERS: Handlers = {
   },
   problem: ({ log }, { what }) => {
     log.warn(what);
-    if (!what.startsWith('CSP')) void vscode.window.showWarningMessage(`Pilotfish: ${what}`);
+    if (!what.startsWith('CSP')) void showWarning(`Pilotfish: ${what}`);
   },
 };
 
@@ -88,9 +106,13 @@ const COMMANDS: Record<ViewCommand, string | ((services: Services) => Promise<vo
   restart: 'pilotfish.restart',
   showLog: 'pilotfish.showLog',
   install: 'pilotfish.install',
+  cancelInstall: async ({ server }) => server.cancelInstall(),
+  cancelTask: async ({ task }) => task.cancel(),
+  dismissTask: async ({ task }) => task.dismiss(),
   settings: 'pilotfish.settings',
   attachPick,
   explain: 'pilotfish.explain',
+  openSample: 'pilotfish.openSample',
   trust: 'workbench.trust.manage',
   rules: 'pilotfish.rules',
   otherWaiting: showApprovalOfOtherSession,

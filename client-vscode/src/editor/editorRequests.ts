@@ -7,6 +7,7 @@ import { messageOf } from '../errors.ts';
 import type {
   CodeActionsParams,
   CodeActionsResult,
+  Diagnostic,
   DiagnosticsParams,
   DiagnosticsResult,
   DocumentDiagnostics,
@@ -85,6 +86,25 @@ export async function save(uris: readonly string[]): Promise<SaveResult> {
   return { saved, failed };
 }
 
+/**
+ * Applies an edit of the server, and saves the documents that have no tab and were saved before.
+ *
+ * VS Code opens a tab for a document that stays unsaved for a moment, and the server's own request to save it can come
+ * later than that.
+ */
+export async function applyAndSave<T>(uris: readonly string[], apply: () => Promise<T>): Promise<T> {
+  const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
+  const isOpen = (uri: string) =>
+    tabs.some(({ input }) => input instanceof vscode.TabInputText && input.uri.toString() === uri) ||
+    vscode.workspace.textDocuments.some((document) => document.uri.toString() === uri && document.isDirty);
+  const closed = uris.map((uri) => vscode.Uri.parse(uri).toString()).filter((uri) => !isOpen(uri));
+  const result = await apply();
+  for (const document of vscode.workspace.textDocuments) {
+    if (closed.includes(document.uri.toString()) && document.isDirty) await document.save();
+  }
+  return result;
+}
+
 async function saveOnce(document: vscode.TextDocument): Promise<boolean> {
   if (isDirty(document)) await document.save();
   if (isDirty(document)) return false;
@@ -142,15 +162,26 @@ function documentDiagnostics(uri: vscode.Uri, found: readonly vscode.Diagnostic[
   return {
     uri: uri.toString(),
     ...(document && { version: document.version }),
-    diagnostics: found.map((diagnostic) => {
-      const code = typeof diagnostic.code === 'object' ? diagnostic.code.value : diagnostic.code;
-      return {
-        range: rangeOf(diagnostic.range),
-        message: diagnostic.message,
-        severity: diagnostic.severity + 1,
-        ...(code !== undefined && { code }),
-        ...(diagnostic.source !== undefined && { source: diagnostic.source }),
-      };
+    diagnostics: found.map(lspDiagnostic),
+  };
+}
+
+/** LSP's Diagnostic, with everything that the language server said about it. */
+export function lspDiagnostic(diagnostic: vscode.Diagnostic): Diagnostic {
+  const { code, source, relatedInformation } = diagnostic;
+  const value = typeof code === 'object' ? code.value : code;
+  return {
+    range: rangeOf(diagnostic.range),
+    message: diagnostic.message,
+    severity: diagnostic.severity + 1,
+    ...(value !== undefined && { code: value }),
+    ...(typeof code === 'object' && { codeDescription: { href: code.target.toString(true) } }),
+    ...(source !== undefined && { source }),
+    ...(relatedInformation?.length && {
+      relatedInformation: relatedInformation.map(({ location, message }) => ({
+        location: { uri: location.uri.toString(), range: rangeOf(location.range) },
+        message,
+      })),
     }),
   };
 }

@@ -1,6 +1,7 @@
 /** Opens links of an answer: files of the workspace, web pages and mail addresses. Other links are ignored. */
 
 import * as vscode from 'vscode';
+import { flashStatus, showDialog } from '../widgets.ts';
 
 /** Parses `src/auth.ts:42`, `src/auth.ts#L42` or a `file:` URI. Lines are counted from 0. */
 export function parseFileLink(href: string): { path: string; line: number | undefined } {
@@ -18,7 +19,7 @@ export async function openLink(href: string): Promise<void> {
   const { path, line } = parseFileLink(href);
   const uri = await findFile(path);
   if (uri) await openFile(uri, line);
-  else void vscode.window.setStatusBarMessage(vscode.l10n.t('Pilotfish: file not found: {0}', path), 5000);
+  else flashStatus(vscode.l10n.t('Pilotfish: file not found: {0}', path), 5000);
 }
 
 /** Asks before opening, because the model wrote the address. */
@@ -27,7 +28,7 @@ async function openPage(href: string): Promise<void> {
   const open = vscode.l10n.t('Open');
   const copy = vscode.l10n.t('Copy');
   const question = vscode.l10n.t('Open this link from the conversation?');
-  const pressed = await vscode.window.showInformationMessage(question, { modal: true, detail: href }, open, copy);
+  const pressed = await showDialog('info', question, href, open, copy);
   if (pressed === open) await vscode.env.openExternal(uri);
   else if (pressed === copy) await vscode.env.clipboard.writeText(href);
 }

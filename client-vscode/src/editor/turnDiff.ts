@@ -4,6 +4,7 @@ import { applyPatch, parsePatch, reversePatch } from 'diff';
 import * as vscode from 'vscode';
 import type { ReviewFile } from '../../webview/messages.ts';
 import type { Proposals } from '../approvals/proposals.ts';
+import { showInfo } from '../widgets.ts';
 
 /** Reverts the diffs, given oldest first. Returns undefined if the text has changed since then. */
 export function textBefore(now: string, diffs: readonly string[]): string | undefined {
@@ -43,9 +44,7 @@ export async function showTurnDiff(proposals: Proposals, title: string, files: r
   }
   const [only] = shown;
   if (shown.length === 0) {
-    void vscode.window.showInformationMessage(
-      vscode.l10n.t('These files have changed since this turn, so the diff cannot be shown.'),
-    );
+    void showInfo(vscode.l10n.t('These files have changed since this turn, so the diff cannot be shown.'));
   } else if (shown.length === 1 && only) {
     await proposals.showDiff(
       only.before,

@@ -27,6 +27,8 @@ type Listener<M extends keyof ServerNotifications> = (params: ServerNotification
 /** Handlers and listeners are registered once and stay registered when the server restarts. */
 export class Connection {
   private transport: Transport | undefined;
+  /** waits until a server is attached, and installs it if need be; set by `Server` */
+  connect: () => Promise<void> = () => Promise.reject(new NotConnected());
   private readonly handlers = new Map<string, (params: never, token: CancellationToken) => unknown>();
   private readonly listeners = new Map<string, Set<(params: never) => void>>();
 
@@ -52,6 +54,7 @@ export class Connection {
     params: ClientRequests[M]['params'],
     token?: CancellationToken,
   ): Promise<ClientRequests[M]['result']> {
+    if (!this.transport) await this.connect();
     if (!this.transport) throw new NotConnected();
     const result = await (token
       ? this.transport.sendRequest(method, params, token)
@@ -59,9 +62,10 @@ export class Connection {
     return result as ClientRequests[M]['result'];
   }
 
-  notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]): void {
+  /** Returns when the notification was handed over: what is sent after that arrives later. */
+  async notify<M extends keyof ClientNotifications>(method: M, params: ClientNotifications[M]): Promise<void> {
     // A failure means that the server stopped. It requests all state again after a restart.
-    this.transport?.sendNotification(method, params).catch(() => {});
+    await this.transport?.sendNotification(method, params).catch(() => {});
   }
 
   /** Handles a request of the server. Register handlers before the server starts. */

@@ -1,9 +1,9 @@
 /** Finds the server: the configured command, our own environment, the selected Python's environment, or the PATH. */
 
-import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import * as vscode from 'vscode';
+import { findProgram, isInside, run, type Surroundings } from './programs.ts';
 
 /** A command line and the version that it reported. */
 export interface FoundServer {
@@ -18,25 +18,41 @@ export interface SearchResult {
   rejected: readonly string[];
 }
 
-const VERSION_TIMEOUT_MS = 15_000;
-
-/** Returns the first candidate with a compatible version. A configured command is used without this check. */
-export async function findServer(own: string, wanted: string, log: vscode.LogOutputChannel): Promise<SearchResult> {
+/**
+ * Returns the first candidate with a compatible version. A configured command is used without this check.
+ *
+ * In Restricted Mode only the configured command and our own installation count: nothing else is started, not even to
+ * ask for its version.
+ */
+export async function findServer(
+  own: readonly string[] | undefined,
+  wanted: string,
+  surroundings: Surroundings,
+  log: vscode.LogOutputChannel,
+): Promise<SearchResult> {
   const configured = vscode.workspace.getConfiguration('pilotfish').get<string[]>('server.command', []);
   if (configured.length > 0) {
     // A command that does not work fails with its own message when it is started.
-    const version = (await versionOf(configured)) ?? '';
+    const version = (await versionOf(surroundings, configured)) ?? '';
     return { found: { command: configured, version, from: 'setting' }, rejected: [] };
   }
+  if (own) return { found: { command: own, version: wanted, from: 'own' }, rejected: [] };
+  if (!vscode.workspace.isTrusted) return { found: undefined, rejected: [] };
   const rejected: string[] = [];
   const candidates: { from: FoundServer['from']; command: string | undefined }[] = [
-    { from: 'own', command: existsSync(own) ? own : undefined },
     { from: 'python', command: await inSelectedPython() },
-    { from: 'path', command: 'pilotfish' },
+    { from: 'path', command: findProgram(surroundings, 'pilotfish') },
   ];
   for (const { from, command } of candidates) {
     if (command === undefined) continue;
-    const version = await versionOf([command]);
+    if (isInside(command, surroundings.folders)) {
+      // It would be given the user's keys, so it takes more than opening the folder.
+      rejected.push(
+        vscode.l10n.t('{0} is part of this folder. To use it, set pilotfish.server.command to its path.', command),
+      );
+      continue;
+    }
+    const version = await versionOf(surroundings, [command]);
     if (version === undefined) continue;
     if (isCompatible(version, wanted)) return { found: { command: [command], version, from }, rejected };
     rejected.push(vscode.l10n.t('{0} is version {1}; this extension needs {2}.', command, version, wanted));
@@ -52,12 +68,12 @@ export function isCompatible(version: string, wanted: string): boolean {
   return major === wantedMajor && minor === wantedMinor;
 }
 
-async function versionOf(command: readonly string[]): Promise<string | undefined> {
+async function versionOf(surroundings: Surroundings, command: readonly string[]): Promise<string | undefined> {
   const [program, ...rest] = command;
   if (program === undefined) return undefined;
   // A configured command may include `serve`; `--version` has to come before it.
   const args = rest.includes('serve') ? rest.slice(0, rest.indexOf('serve')) : rest;
-  const output = await run(program, [...args, '--version']).catch(() => undefined);
+  const output = await run(surroundings, program, [...args, '--version']).catch(() => undefined);
   return output === undefined ? undefined : (/\d+\.\d+\.\d+\S*/.exec(output)?.[0] ?? undefined);
 }
 
@@ -82,25 +98,4 @@ interface PythonExtension {
     getActiveEnvironmentPath(): unknown;
     resolveEnvironment(path: unknown): Promise<{ executable: { uri?: vscode.Uri } } | undefined>;
   };
-}
-
-/** Runs a program and returns its output. On failure, the error carries the output in `output`. */
-export function run(
-  program: string,
-  args: readonly string[],
-  token?: vscode.CancellationToken,
-  timeout = VERSION_TIMEOUT_MS,
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(
-      program,
-      [...args],
-      { timeout, maxBuffer: 16 << 20, windowsHide: true },
-      (error, stdout, stderr) => {
-        if (error) reject(Object.assign(error, { output: `${stdout}\n${stderr}`.trim() }));
-        else resolve(`${stdout}\n${stderr}`.trim());
-      },
-    );
-    token?.onCancellationRequested(() => child.kill());
-  });
 }

@@ -1,5 +1,6 @@
 /** The lifecycle of the server process: finds or installs the server, starts it, restarts it after crashes, reports its state. */
 
+import { mkdir } from 'node:fs/promises';
 import * as vscode from 'vscode';
 import {
   CloseAction,
@@ -7,22 +8,36 @@ import {
   ErrorAction,
   LanguageClient,
   type LanguageClientOptions,
+  type MessageActionItem,
+  MessageType,
   type ServerOptions,
+  ShowMessageNotification,
+  ShowMessageRequest,
+  type ShowMessageRequestParams,
   State,
+  WorkDoneProgress,
 } from 'vscode-languageclient/node';
 import type { ServerState } from '../../webview/messages.ts';
-import { messageOf, reportRejection } from '../errors.ts';
+import { messageOf } from '../errors.ts';
 import { type Hello, type HelloResult, PROTOCOL_VERSION } from '../protocol.gen.ts';
-import type { Connection, Transport } from './connection.ts';
+import { showError, showInfo, showWarning } from '../widgets.ts';
+import { type Connection, NotConnected, type Transport } from './connection.ts';
 import { type FoundServer, findServer } from './findServer.ts';
-import { bundledWheel, InstallFailed, install, installedServer } from './installServer.ts';
+import { findBundle, InstallFailed, install, installedServer, installLocal, type Report } from './installServer.ts';
+import type { Surroundings } from './programs.ts';
 import { RestartBackoff } from './restartBackoff.ts';
 import { serverSettings } from './settings.ts';
+
+/** Global state: whether the user wants models on this machine. */
+const LOCAL = 'pilotfish.localModels';
 
 export class Server implements vscode.Disposable {
   private client: LanguageClient | undefined;
   private readonly backoff = new RestartBackoff();
   private starting: Promise<void> | undefined;
+  private installing: { done: Promise<void>; cancel: vscode.CancellationTokenSource } | undefined;
+  /** the server that was started last */
+  private found: FoundServer | undefined;
   /** ends the wait before a restart */
   private skipWait: (() => void) | undefined;
   private stopping = false;
@@ -38,9 +53,9 @@ export class Server implements vscode.Disposable {
     private readonly connection: Connection,
     private readonly log: vscode.LogOutputChannel,
     private readonly middleware: NonNullable<LanguageClientOptions['middleware']>,
-    /** whether the chat, which shows the server's state, is visible */
-    private readonly isChatVisible: () => boolean,
-  ) {}
+  ) {
+    connection.connect = () => this.ensure();
+  }
 
   /** For conversions between VS Code and LSP types. */
   get languageClient(): LanguageClient | undefined {
@@ -79,32 +94,51 @@ export class Server implements vscode.Disposable {
     }
   }
 
-  /** Installs the bundled server in its own Python environment, shows progress, and starts it. */
-  async install(): Promise<void> {
-    const wheel = await bundledWheel(this.context.extensionPath);
-    if (wheel === undefined) {
-      this.setState({
-        status: 'missing',
-        reason: vscode.l10n.t('This build of the extension does not include a server. Set pilotfish.server.command.'),
-        canInstall: false,
+  /** Waits until the server runs. Installs it first if it never was installed. Throws if it cannot run. */
+  async ensure(): Promise<void> {
+    if (this.state.status === 'absent' || (this.state.status === 'missing' && this.state.canInstall))
+      await this.install();
+    await this.settled();
+    if (this.state.status === 'ready') return;
+    throw this.state.status === 'missing' ? new Error(this.state.reason) : new NotConnected();
+  }
+
+  /** Installs the bundled server in its own Python environment, reports progress in the state, and starts it. */
+  install(): Promise<void> {
+    if (!this.installing) {
+      const cancel = new vscode.CancellationTokenSource();
+      const done = this.installOnce(cancel.token).finally(() => {
+        this.installing = undefined;
+        cancel.dispose();
       });
-      return;
+      this.installing = { done, cancel };
     }
-    const options = { location: vscode.ProgressLocation.Notification, title: 'Pilotfish', cancellable: true };
-    await vscode.window.withProgress(options, async (progress, token) => {
-      const step = (message: string) => {
-        progress.report({ message });
-        this.setState({ status: 'installing', step: message });
-      };
-      try {
-        await install(wheel, this.context.globalStorageUri.fsPath, step, this.log, token);
-      } catch (error) {
-        if (!(error instanceof InstallFailed)) throw error;
-        this.setState({ status: 'missing', reason: error.message, canInstall: true });
-        if (!this.isChatVisible()) void this.showError(error.message);
-      }
+    return this.installing.done;
+  }
+
+  /** Installs what runs models on this machine into the extension's own environment. Throws InstallFailed. */
+  async installLocalModels(report: Report, token: vscode.CancellationToken): Promise<void> {
+    const bundle = await findBundle(this.context.extensionPath);
+    if (!bundle || this.found?.from !== 'own') {
+      const reason = vscode.l10n.t(
+        'The server is not the one of the extension. Install the package beside the server, and try again.',
+      );
+      throw new InstallFailed(reason, "pip install 'pilotfish[local]'");
+    }
+    await installLocal(bundle, await this.surroundings(), report, this.log, token);
+    await this.context.globalState.update(LOCAL, true);
+  }
+
+  /** Reports the progress that the server sends for a token, until it is disposed. */
+  onProgress(token: string, report: (message: string, percent: number) => void): vscode.Disposable {
+    const listening = this.client?.onProgress(WorkDoneProgress.type, token, (progress) => {
+      if (progress.kind === 'report') report(progress.message ?? '', progress.percentage ?? 0);
     });
-    if (this.state.status === 'installing') await this.start();
+    return listening ?? { dispose: () => {} };
+  }
+
+  cancelInstall(): void {
+    this.installing?.cancel.cancel();
   }
 
   dispose(): void {
@@ -115,14 +149,18 @@ export class Server implements vscode.Disposable {
 
   private async startOnce(): Promise<void> {
     if (this.client) return;
-    this.setState({ status: 'starting' });
+    if (this.state.status !== 'installing') this.setState({ status: 'starting' });
     const wanted: string = this.context.extension.packageJSON.version;
-    const own = installedServer(this.context.globalStorageUri.fsPath);
-    const { found, rejected } = await findServer(own, wanted, this.log);
+    const surroundings = await this.surroundings();
+    const bundle = await findBundle(this.context.extensionPath);
+    const own = bundle && installedServer(surroundings.storage, bundle);
+    const { found, rejected } = await findServer(own, wanted, surroundings, this.log);
     if (!found) {
-      reportRejection(this.handleMissing(rejected), this.log);
+      for (const reason of rejected) this.log.warn(reason);
+      this.setState(missingState(bundle !== undefined, rejected));
       return;
     }
+    this.found = found;
     this.log.info(`server ${found.version} (${found.from}): ${found.command.join(' ')}`);
     const client = this.makeClient(found);
     this.client = client;
@@ -148,19 +186,27 @@ export class Server implements vscode.Disposable {
     const serverOptions: ServerOptions = {
       command,
       args: args.includes('serve') ? [...args] : [...args, 'serve'],
-      options: { env: { ...process.env, ...environment } },
+      // Not the workspace: a program that runs there may load code from it.
+      options: { env: { ...process.env, ...environment }, cwd: this.context.globalStorageUri.fsPath },
     };
     // Evaluated at every start, including automatic restarts: trust or settings may have changed since the last start.
     const hello = (): Hello => ({
       protocolVersion: PROTOCOL_VERSION,
       client: {
         approvals: true,
+        approvalEffects: true,
         ask: true,
         save: true,
         diagnostics: true,
         codeActions: true,
         symbols: true,
         diff: true,
+        context: true,
+        terminal: true,
+        inlineEdit: true,
+        titles: true,
+        mcp: true,
+        languageModels: true,
       },
       trusted: vscode.workspace.isTrusted,
       settings: serverSettings() as NonNullable<Hello['settings']>,
@@ -175,7 +221,11 @@ export class Server implements vscode.Disposable {
         closed: () => this.handleClosed(),
       },
     };
-    return new LanguageClient('pilotfish', 'Pilotfish', serverOptions, options);
+    const client = new LanguageClient('pilotfish', 'Pilotfish', serverOptions, options);
+    // In place of the language client's own handlers, which read links in the server's messages.
+    client.onNotification(ShowMessageNotification.type, (message) => void showServerMessage(message));
+    client.onRequest(ShowMessageRequest.type, (message) => showServerMessage(message));
+    return client;
   }
 
   private handleStarted(client: LanguageClient, found: FoundServer | undefined): void {
@@ -222,20 +272,53 @@ export class Server implements vscode.Disposable {
     return { action: CloseAction.Restart, handled: true };
   }
 
-  private async handleMissing(rejected: readonly string[]): Promise<void> {
-    const canInstall = (await bundledWheel(this.context.extensionPath)) !== undefined;
-    const reason = [vscode.l10n.t('No Pilotfish server found.'), ...rejected].join(' ');
-    this.setState({ status: 'missing', reason, canInstall });
-    if (!canInstall || this.context.globalState.get(INSTALL_OFFERED)) return;
-    await this.context.globalState.update(INSTALL_OFFERED, true);
-    const yes = vscode.l10n.t('Install');
-    const question = vscode.l10n.t('Pilotfish needs its server. Install it in a separate Python environment?');
-    if ((await vscode.window.showInformationMessage(question, yes)) === yes) await this.install();
+  private async installOnce(token: vscode.CancellationToken): Promise<void> {
+    const since = Date.now();
+    const report = (percent: number, step: string) => this.setState({ status: 'installing', step, percent, since });
+    const bundle = await findBundle(this.context.extensionPath);
+    if (!bundle || !vscode.workspace.isTrusted) {
+      this.setState(missingState(bundle !== undefined, []));
+      return;
+    }
+    try {
+      const surroundings = await this.surroundings();
+      await install(bundle, surroundings, report, this.log, token);
+      // An update of the extension has an environment of its own; a model on this machine works there too.
+      if (this.context.globalState.get<boolean>(LOCAL))
+        await installLocal(bundle, surroundings, report, this.log, token);
+    } catch (error) {
+      const command = error instanceof InstallFailed ? error.command : undefined;
+      this.setState({
+        status: 'missing',
+        reason: messageOf(error),
+        canInstall: true,
+        ...(command !== undefined && { command }),
+      });
+      return;
+    }
+    this.log.info(`installed in ${Date.now() - since} ms`);
+    report(90, vscode.l10n.t('Starting…'));
+    await this.start();
+    if (this.state.status === 'ready') this.log.info(`ready ${Date.now() - since} ms after the installation began`);
   }
 
-  private async showError(message: string): Promise<void> {
-    const show = vscode.l10n.t('Show Log');
-    if ((await vscode.window.showErrorMessage(message, show)) === show) this.log.show();
+  private async surroundings(): Promise<Surroundings> {
+    const storage = this.context.globalStorageUri.fsPath;
+    await mkdir(storage, { recursive: true });
+    return { storage, folders: (vscode.workspace.workspaceFolders ?? []).map(({ uri }) => uri.fsPath) };
+  }
+
+  /** Waits while the server is starting, restarting or being installed. */
+  private async settled(): Promise<void> {
+    const isSettled = () => !['starting', 'installing', 'restarting'].includes(this.state.status);
+    if (isSettled()) return;
+    await new Promise<void>((resolve) => {
+      const subscription = this.onDidChange(() => {
+        if (!isSettled()) return;
+        subscription.dispose();
+        resolve();
+      });
+    });
   }
 
   private setState(state: ServerState): void {
@@ -244,7 +327,30 @@ export class Server implements vscode.Disposable {
   }
 }
 
-const INSTALL_OFFERED = 'pilotfish.askedToInstall';
+async function showServerMessage({
+  type,
+  message,
+  actions = [],
+}: ShowMessageRequestParams): Promise<MessageActionItem | null> {
+  const show = type === MessageType.Error ? showError : type === MessageType.Warning ? showWarning : showInfo;
+  const pressed = await show(message, ...actions.map(({ title }) => title));
+  return actions.find(({ title }) => title === pressed) ?? null;
+}
+
+/** No server was found: whether the first action of the user installs one, or why it cannot. */
+function missingState(hasBundle: boolean, rejected: readonly string[]): ServerState {
+  if (!hasBundle) {
+    const reason = vscode.l10n.t(
+      'This build of the extension does not include a server. Set pilotfish.server.command.',
+    );
+    return { status: 'missing', reason: [reason, ...rejected].join(' '), canInstall: false };
+  }
+  if (!vscode.workspace.isTrusted) {
+    const reason = vscode.l10n.t('Pilotfish installs its server when you have trusted a folder.');
+    return { status: 'missing', reason, canInstall: false };
+  }
+  return { status: 'absent', notes: rejected };
+}
 
 function transportOf(client: LanguageClient): Transport {
   return {

@@ -11,6 +11,7 @@ import type { Settings } from '../protocol.gen.ts';
 const SAME_NAMES = [
   'model',
   'fallbackModel',
+  'completionModel',
   'baseUrl',
   'mode',
   'thinking',
@@ -19,15 +20,22 @@ const SAME_NAMES = [
   'maxIterations',
   'toolTimeout',
   'stallTimeout',
+  'titles',
+  'verifyClaims',
+  'tryCommands',
+  'languageServers',
+  'checkCommand',
   'contextWindow',
   'toolRetries',
   'toolHistoryRounds',
   'maxToolOutput',
   'maxParallelTools',
   'storage',
+  'instructionFiles',
   'mcpConfig',
   'sandbox',
   'network',
+  'allowedHosts',
 ] as const satisfies readonly (keyof Settings)[];
 
 /** All settings for the server; null for those that the user has not set. */

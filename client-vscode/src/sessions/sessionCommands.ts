@@ -3,8 +3,9 @@
 import * as vscode from 'vscode';
 import { ago } from '../../webview/common/format.ts';
 import { reportRejection } from '../errors.ts';
-import type { Session } from '../protocol.gen.ts';
+import type { Session, SessionListResult } from '../protocol.gen.ts';
 import type { Services } from '../services.ts';
+import { askText, LivePicker, type PickItem, pick, showDialog } from '../widgets.ts';
 
 export async function openSession({ chat, view }: Services, sessionId: string): Promise<void> {
   await chat.open(sessionId);
@@ -12,61 +13,66 @@ export async function openSession({ chat, view }: Services, sessionId: string): 
 }
 
 export async function searchSessions(services: Services): Promise<void> {
-  const picker = vscode.window.createQuickPick<vscode.QuickPickItem & { session: Session }>();
-  picker.title = vscode.l10n.t('Sessions');
-  picker.placeholder = vscode.l10n.t('Search titles and messages');
-  picker.matchOnDescription = true;
-  const item = (session: Session) => ({
+  const picker = new LivePicker<PickItem & { session: Session }>(
+    vscode.l10n.t('Sessions'),
+    vscode.l10n.t('Search titles and messages'),
+    {
+      type: (query) => void search(query),
+      accept: ({ session }) => {
+        picker.hide();
+        reportRejection(openSession(services, session.id), services.log);
+      },
+    },
+  );
+  const item = (session: Session, found?: string) => ({
     label: session.title || vscode.l10n.t('Untitled'),
     description: ago(session.updatedAt, Date.now()),
+    ...(found !== undefined && { detail: found }),
     session,
     alwaysShow: true,
   });
-  picker.items = services.sessions.all.map(item);
+  picker.setItems(services.sessions.all.map((session) => item(session)));
   let searchCount = 0;
   const search = async (query: string) => {
     searchCount += 1;
     const ownCount = searchCount;
-    picker.busy = true;
-    const found = await services.sessions.search(query).catch(() => []);
+    picker.setBusy(true);
+    const { sessions, matches = [] }: SessionListResult = await services.sessions
+      .search(query)
+      .catch(() => ({ sessions: [] }));
     if (ownCount !== searchCount) return;
-    picker.busy = false;
-    picker.items = found.map(item);
+    picker.setBusy(false);
+    const texts = new Map(matches.map((match) => [match.sessionId, match.text]));
+    picker.setItems(sessions.map((session) => item(session, texts.get(session.id))));
   };
-  picker.onDidChangeValue(search);
   // Search at once only if no sessions are loaded yet: a list that is already shown must not change under the pointer.
   if (picker.items.length === 0) reportRejection(search(''), services.log);
-  picker.onDidAccept(() => {
-    const session = picker.selectedItems[0]?.session;
-    picker.hide();
-    if (session) reportRejection(openSession(services, session.id), services.log);
-  });
-  picker.onDidHide(() => picker.dispose());
   picker.show();
 }
 
 export async function renameSession({ chat, connection }: Services, session: Session | null): Promise<void> {
   if (!session) return;
-  const title = await vscode.window.showInputBox({
+  const title = await askText({
     title: vscode.l10n.t('Rename session'),
     value: session.title,
-    validateInput: (text) => (text.trim() === '' ? vscode.l10n.t('Enter a name for the session.') : undefined),
+    validate: (text) => (text.trim() === '' ? vscode.l10n.t('Enter a name for the session.') : undefined),
   });
   if (title === undefined) return;
   chat.updateSession((await connection.request('pilotfish/session/rename', { sessionId: session.id, title })).session);
 }
 
 export async function deleteSession(
-  { chat, connection, drafts, sessions }: Services,
+  { chat, connection, drafts, sessions, finished }: Services,
   session: Session | null,
 ): Promise<void> {
   if (!session) return;
   const yes = vscode.l10n.t('Delete');
   const question = vscode.l10n.t('Delete "{0}"?', session.title || vscode.l10n.t('Untitled'));
   const detail = vscode.l10n.t('The conversation will be permanently deleted. Files that it changed are not affected.');
-  if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, yes)) !== yes) return;
+  if ((await showDialog('warning', question, detail, yes)) !== yes) return;
   await connection.request('pilotfish/session/delete', { sessionId: session.id });
   drafts.delete(session.id);
+  finished.markRead(session.id);
   if (session.id === chat.session?.id) await chat.open(null);
   await sessions.load();
 }
@@ -80,7 +86,7 @@ export async function copySession({ chat, connection, view }: Services, session:
 
 export async function exportSession({ connection, proposals }: Services, session: Session | null): Promise<void> {
   if (!session) return;
-  const picked = await vscode.window.showQuickPick(
+  const picked = await pick(
     [
       { label: 'Markdown', format: 'markdown' as const },
       { label: 'JSON', format: 'json' as const },

@@ -2,14 +2,18 @@
 
 import * as vscode from 'vscode';
 import { ago } from '../../webview/common/format.ts';
-import type { Approvals } from '../approvals/approvals.ts';
+import type { Waiting } from '../approvals/waiting.ts';
 import type { Drafts } from '../chat/drafts.ts';
 import { messageOf } from '../errors.ts';
-import type { Session } from '../protocol.gen.ts';
+import type { Session, SessionListResult } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
+import { treeItem } from '../widgets.ts';
+import type { FinishedTurns } from './finishedTurns.ts';
 
 export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
 const PAGE_SIZE = 100;
+/** How often a visible list is loaded again: the server reports only the sessions of its own window, in ms. */
+const POLL_MS = 5000;
 const MAX_SEARCH_RESULTS = 50;
 const RELOAD_DELAY_MS = 100;
 
@@ -19,23 +23,39 @@ type Node = { group: Group; sessions: readonly Session[] } | Session;
 export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
   private sessions: readonly Session[] = [];
   private timer: NodeJS.Timeout | undefined;
+  private polling: NodeJS.Timeout | undefined;
   private readonly changed = new vscode.EventEmitter<undefined>();
   private readonly loaded = new vscode.EventEmitter<readonly Session[]>();
   readonly onDidChangeTreeData = this.changed.event;
   readonly onDidLoad = this.loaded.event;
+  /** the user opened the sessions in the activity bar */
+  readonly onDidReveal: vscode.Event<unknown>;
   private readonly trees: vscode.TreeView<Node>[];
   private readonly subscriptions: vscode.Disposable[];
 
   constructor(
     private readonly connection: Connection,
-    private readonly approvals: Approvals,
+    private readonly waiting: Waiting,
+    private readonly finished: FinishedTurns,
     private readonly drafts: Drafts,
     private readonly log: vscode.LogOutputChannel,
   ) {
     this.trees = SESSIONS_VIEWS.map((id) =>
       vscode.window.createTreeView(id, { treeDataProvider: this, showCollapseAll: false }),
     );
-    this.subscriptions = [approvals.onDidChange(() => this.render()), ...this.trees];
+    this.onDidReveal = (listener) => {
+      const primary = this.trees[1];
+      return primary
+        ? primary.onDidChangeVisibility(({ visible }) => visible && listener(undefined))
+        : new vscode.Disposable(() => {});
+    };
+    this.subscriptions = [
+      waiting.onDidChange(() => this.render()),
+      finished.onDidChange(() => this.render()),
+      vscode.window.onDidChangeWindowState(({ focused }) => focused && this.reloadSoon()),
+      ...this.trees,
+      ...this.trees.map((tree) => tree.onDidChangeVisibility(() => this.followOthers())),
+    ];
     connection.on('pilotfish/session/update', ({ update, sessionId }) => {
       if (update.kind === 'session_info') this.upsert(update.session);
       else if (update.kind === 'turn_started') this.setBusy(sessionId, true);
@@ -72,14 +92,13 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
   }
 
   /** Searches titles and messages on the server. */
-  async search(query: string): Promise<readonly Session[]> {
+  async search(query: string): Promise<SessionListResult> {
     const folder = workspaceFolder();
-    const { sessions } = await this.connection.request('pilotfish/session/list', {
+    return this.connection.request('pilotfish/session/list', {
       query,
       limit: MAX_SEARCH_RESULTS,
       ...(folder && { workspaceFolder: folder }),
     });
-    return sessions;
   }
 
   /** Adds a session, or replaces it if it is already listed. */
@@ -91,6 +110,7 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
 
   dispose(): void {
     clearTimeout(this.timer);
+    clearInterval(this.polling);
     for (const subscription of this.subscriptions) subscription.dispose();
   }
 
@@ -101,21 +121,21 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
 
   getTreeItem(node: Node): vscode.TreeItem {
     if ('group' in node) {
-      const item = new vscode.TreeItem(groupTitle(node.group), vscode.TreeItemCollapsibleState.Expanded);
-      item.id = `group.${node.group}`;
-      return item;
+      return treeItem({ id: `group.${node.group}`, label: groupTitle(node.group), expanded: true });
     }
-    const waiting = this.pendingApprovals(node.id);
-    const item = new vscode.TreeItem(node.title || vscode.l10n.t('Untitled'));
-    item.id = node.id;
-    item.contextValue = 'session';
-    const detail = waiting > 0 ? approvalCount(waiting) : ago(node.updatedAt, Date.now());
-    item.description = this.drafts.has(node.id) ? `${detail} · ${vscode.l10n.t('draft')}` : detail;
-    item.tooltip = `${node.title}\n${new Date(node.updatedAt).toLocaleString()}\n${node.model}`;
-    item.iconPath = new vscode.ThemeIcon(waiting > 0 ? 'question' : node.busy ? 'loading~spin' : 'comment');
-    item.command = { command: 'pilotfish.sessions.open', title: vscode.l10n.t('Open'), arguments: [node] };
-    item.accessibilityInformation = { label: `${node.title}, ${item.description}` };
-    return item;
+    const waiting = this.waiting.countOf(node.id);
+    const unread = this.finished.isUnread(node.id);
+    const age = ago(node.updatedAt, Date.now());
+    const detail = waiting > 0 ? waitingCount(waiting) : unread ? `${vscode.l10n.t('finished')} · ${age}` : age;
+    return treeItem({
+      id: node.id,
+      label: node.title || vscode.l10n.t('Untitled'),
+      description: this.drafts.has(node.id) ? `${detail} · ${vscode.l10n.t('draft')}` : detail,
+      tooltip: [node.title, new Date(node.updatedAt).toLocaleString(), node.model],
+      icon: waiting > 0 ? 'question' : node.busy ? 'loading~spin' : unread ? 'comment-unread' : 'comment',
+      contextValue: 'session',
+      command: { command: 'pilotfish.sessions.open', title: vscode.l10n.t('Open'), arguments: [node] },
+    });
   }
 
   private groups(): Node[] {
@@ -127,15 +147,19 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
   }
 
   private groupOf(session: Session): Group {
-    if (this.pendingApprovals(session.id) > 0) return 'waiting';
+    if (this.waiting.countOf(session.id) > 0) return 'waiting';
     if (session.busy) return 'running';
     const age = Date.now() - Date.parse(session.updatedAt);
     const day = 24 * 3600 * 1000;
     return age < day ? 'today' : age < 7 * day ? 'week' : 'earlier';
   }
 
-  private pendingApprovals(sessionId: string): number {
-    return this.approvals.pending.filter((request) => request.sessionId === sessionId).length;
+  /** While the list is visible, sessions that other windows start or continue appear in it. */
+  private followOthers(): void {
+    clearInterval(this.polling);
+    if (!this.trees.some((tree) => tree.visible)) return;
+    this.reloadSoon();
+    this.polling = setInterval(() => this.reloadSoon(), POLL_MS);
   }
 
   private setBusy(sessionId: string, busy: boolean): void {
@@ -150,7 +174,7 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
 
   /** Renders the tree again. */
   render(): void {
-    const waiting = this.approvals.pending.length;
+    const waiting = this.waiting.items.length;
     for (const tree of this.trees) tree.description = waiting > 0 ? vscode.l10n.t('{0} waiting', waiting) : '';
     this.changed.fire(undefined);
   }
@@ -177,6 +201,6 @@ function groupTitle(group: Group): string {
   }
 }
 
-function approvalCount(n: number): string {
-  return n === 1 ? vscode.l10n.t('1 approval') : vscode.l10n.t('{0} approvals', n);
+function waitingCount(n: number): string {
+  return n === 1 ? vscode.l10n.t('1 question') : vscode.l10n.t('{0} questions', n);
 }

@@ -1,7 +1,6 @@
 /** Approvals in every part of the UI, in a real VS Code. The numbers refer to the UX checklist. */
 
 import assert from 'node:assert/strict';
-import type { Locator } from 'playwright-core';
 import { held, type Reply } from './support/provider.ts';
 import { story } from './support/story.ts';
 import { AUTH, type World } from './support/world.ts';
@@ -30,16 +29,6 @@ async function askThen({ provider, workbench }: World, text: string, replies: Re
   await workbench.chat.locator('.working').waitFor();
   await then();
   await provider.release();
-}
-
-/** Whether the element is completely visible in its frame. */
-function inSight(card: Locator): Promise<boolean> {
-  return card.evaluate(async (node) => {
-    for (let n = 0; n < 3; n += 1) await new Promise((done) => requestAnimationFrame(done));
-    const { top, bottom } = node.getBoundingClientRect();
-    const box = node.closest('.transcript')?.getBoundingClientRect();
-    return box !== undefined && top >= box.top - 1 && Math.min(bottom, top + 60) <= box.bottom + 1;
-  });
 }
 
 story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => {
@@ -121,8 +110,9 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     );
     const toast = await workbench.restingToast('Edit src/auth.py?');
     await workbench.lens.filter({ hasText: 'Deny' }).click();
-    await workbench.status('scripted');
-    await toast.locator('.monaco-button', { hasText: 'Allow' }).click();
+    await workbench.status('1 finished');
+    assert.equal(await toast.locator('.monaco-button', { hasText: 'Allow' }).count(), 0, 'the title is not the edit');
+    await toast.locator('.monaco-button', { hasText: 'Deny' }).click();
     await workbench.toast('Already answered').waitFor();
     await workbench.command('Notifications: Clear All Notifications');
     await workbench.showChat();
@@ -146,7 +136,9 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
 
   step('14. five approvals at once are one notification', async (world) => {
     const { workbench } = world;
-    const five = command(...[1, 2, 3, 4, 5].map((n) => `touch five-${n}.txt`));
+    // For real: a command that is tried out first asks when the one before it has ended.
+    const touch = (n: number) => ({ name: 'bash', args: { command: `touch five-${n}.txt`, for_real: true } });
+    const five = { calls: [1, 2, 3, 4, 5].map(touch) };
     await workbench.forgetSeen();
     await askThen(world, 'Five', [five], () => workbench.hideChat());
     const toast = await workbench.restingToast('5 approvals waiting');
@@ -155,9 +147,9 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.shot('23-five');
     await toast.locator('.monaco-button', { hasText: 'Review' }).click();
     await workbench.card.waitFor();
-    const first = workbench.chat.locator('.card.approval', { hasText: '1 of 5' });
-    await first.waitFor();
-    assert.deepEqual(await inSight(first), true, 'the first card is in sight');
+    await workbench.chat.locator('.card.approval', { hasText: '1 of 5' }).waitFor();
+    assert.equal(await workbench.chat.locator('.card.approval').count(), 1, 'one card at a time');
+    assert.equal(await workbench.chat.locator('.others li').count(), 4);
     await workbench.button('Allow 5 commands').waitFor();
     await workbench.shot('24-group');
     await workbench.command('Pilotfish: Stop');
@@ -185,6 +177,18 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.equal(await world.read('by-chord.txt'), '');
   });
 
+  step('the diff editor can deny', async (world) => {
+    const { workbench } = world;
+    await world.provider.script(edit('    token.valid = 43'), { text: 'As you wish.' });
+    await workbench.ask('Set it to 43');
+    await workbench.card.waitFor();
+    await workbench.button('Open diff').click();
+    await workbench.page.locator('.tab', { hasText: 'proposed change' }).waitFor();
+    await workbench.page.locator('.editor-actions [aria-label^="Deny"]').first().click();
+    await workbench.ended(7);
+    assert.doesNotMatch(await world.read('src/auth.py'), /43/);
+  });
+
   step('Change… opens the diff, and the changed version is applied', async (world) => {
     const { workbench } = world;
     const { page } = workbench;
@@ -201,7 +205,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.chat.getByText('You changed this in the diff editor.').waitFor();
     await workbench.shot('25-amend');
     await workbench.button('Allow with my changes').click();
-    await workbench.ended(7);
+    await workbench.ended(8);
     await workbench.openFile('auth.py');
     await workbench.line('# mine').waitFor();
     await workbench.shot('26-amended');
@@ -221,7 +225,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     assert.doesNotMatch(await world.config(), /touch one/);
     await workbench.shot('27-rule');
     await workbench.button('Save rule and allow').click();
-    await workbench.ended(8);
+    await workbench.ended(9);
     assert.match(await world.config(), /touch one\.txt/);
   });
 
@@ -241,7 +245,7 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
       [],
     );
     await workbench.showChat();
-    await workbench.ended(9);
+    await workbench.ended(10);
     assert.equal(await workbench.badge.filter({ visible: true }).count(), 0);
     await workbench.chat
       .getByText(/1 by rule/)
@@ -254,10 +258,10 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await world.provider.script(command('touch one.txt && rm README.md'), { text: 'Not both.' });
     await workbench.ask('Touch and remove');
     await workbench.card.waitFor();
-    assert.deepEqual(await workbench.chat.locator('.parsed li').count(), 2);
+    assert.equal(await workbench.chat.locator('.parsed li').count(), 3, 'both commands, and that they were tried');
     await workbench.button('Deny…').click();
     await workbench.button('Deny').click();
-    await workbench.ended(10);
+    await workbench.ended(11);
     assert.match(await world.read('README.md'), /Shop/);
   });
 
@@ -273,10 +277,25 @@ story('approvals', { settings: { 'pilotfish.maxParallelTools': 8 } }, (step) => 
     await workbench.chat.getByLabel('Rule').fill('touch *');
     await workbench.chat.getByLabel('Scope').selectOption('session');
     await workbench.button('Save rule and allow').click();
-    await workbench.ended(11);
-    await workbench.ask('Touch three');
     await workbench.ended(12);
+    await workbench.ask('Touch three');
+    await workbench.ended(13);
     assert.equal(await world.read('three.txt'), '');
     assert.doesNotMatch(await world.config(), /touch \*/);
+  });
+
+  step('a link that the agent writes is not a link in its notification', async (world) => {
+    const { workbench } = world;
+    const question = 'Sign in: [Sign in](command:workbench.action.files.newUntitledFile) $(check) or not?';
+    const ask: Reply = { calls: [{ name: 'ask_user', args: { question, options: ['[No](command:y)', 'Yes'] } }] };
+    await askThen(world, 'Ask me', [ask, { text: 'Thank you.' }], () => workbench.hideChat());
+    const toast = await workbench.restingToast('Sign in:');
+    assert.equal(await toast.locator('a:not(.monaco-button):not(.action-label)').count(), 0);
+    assert.equal(await toast.locator('.codicon-check').count(), 0);
+    await workbench.shot('28-no-link');
+    await toast.locator('.monaco-button', { hasText: '[No] (command:y)' }).click();
+    await workbench.showChat();
+    await workbench.ended(14);
+    assert.match((await world.provider.requests()).at(-1) ?? '', /\[No\]\(command:y\)/);
   });
 });

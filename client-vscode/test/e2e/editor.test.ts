@@ -139,7 +139,7 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     await page.keyboard.press('Shift+ArrowDown');
     await page.keyboard.press('Shift+ArrowDown');
     await world.workbench.command('Pilotfish: Attach Selection');
-    await chat.locator('.chips .chip', { hasText: 'auth.py:' }).waitFor();
+    await chat.locator('.chips li.chip', { hasText: 'auth.py:' }).waitFor();
     await chat.locator('#prompt').pressSequentially('Compare with @token');
     await chat.locator('.popover .offer', { hasText: 'token_store.py' }).first().waitFor();
     await world.workbench.shot('35-attached');
@@ -208,7 +208,9 @@ story('the editor', { viewport: { width: 1440, height: 900 } }, (step) => {
     const { workbench, provider } = world;
     const { chat } = workbench;
     await provider.hold();
-    await provider.script(held({ calls: [{ name: 'read_file', args: { path: 'README.md' } }] }), {
+    // The list shows the prompt before the server has it, so the step takes a while.
+    const pause = { name: 'bash', args: { command: 'sleep 2' } };
+    await provider.script(held({ calls: [{ name: 'read_file', args: { path: 'README.md' } }, pause] }), {
       text: 'In French, then: une petite boutique.',
     });
     await workbench.ask('Translate the README');

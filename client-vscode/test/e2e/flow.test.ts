@@ -190,7 +190,7 @@ story('a first user', {}, (step) => {
     const goOn = workbench.button('Continue');
     await workbench.card.or(goOn).first().waitFor();
     await workbench.shot('15-reloaded-while-waiting');
-    await workbench.button('Allow').or(goOn).first().click();
+    await workbench.button('Apply these changes').or(goOn).first().click();
     await workbench.chat.getByText('It is there.').waitFor();
   });
 

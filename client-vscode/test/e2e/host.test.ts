@@ -26,7 +26,7 @@ test('the test suites in the extension host pass', { timeout: 180_000 }, async (
   const folder = path.join(E2E, 'host/workspace');
   await mkdir(folder, { recursive: true });
   const vscode = await startVscode({
-    vsix: VSIX,
+    vsix: [VSIX],
     smokeTestDriver: true,
     settings: { 'pilotfish.server.command': [path.join(ROOT, '.venv/bin/pilotfish')] },
     env: { PILOTFISH_STORAGE: path.join(E2E, 'host/state'), PILOTFISH_CONFIG: path.join(E2E, 'host/config.toml') },

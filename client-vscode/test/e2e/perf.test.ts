@@ -12,7 +12,15 @@ import { type Browser, openBrowser } from './support/browser.ts';
 const ITEMS = 10_000;
 /** The cost of scripts, styles and layout. Painting is excluded, because there is no graphics card. */
 const OURS = ['ScriptDuration', 'LayoutDuration', 'RecalcStyleDuration'];
-const USAGE = { inputTokens: 10, outputTokens: 10, cachedTokens: 0, requests: 1, toolCalls: 0 };
+const USAGE = {
+  inputTokens: 10,
+  outputTokens: 10,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+  unpricedRequests: 0,
+  requests: 1,
+  toolCalls: 0,
+};
 
 /** Turns of ten items: a prompt, text with code, calls with output and diffs, and an end. */
 function item(n: number): Item {

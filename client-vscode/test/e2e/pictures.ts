@@ -86,6 +86,13 @@ async function settled(world: World): Promise<void> {
   await world.workbench.page.waitForTimeout(2000);
 }
 
+/** The chat beside the editor, while an edit waits for approval. */
+async function waiting(world: World, name: string): Promise<void> {
+  await world.workbench.page.locator('.codelens-decoration a', { hasText: 'Deny' }).waitFor();
+  await settled(world);
+  await world.workbench.page.screenshot({ path: path.join(media, `${name}.png`) });
+}
+
 async function approve(world: World, name: string): Promise<void> {
   const { page, chat } = world.workbench;
   await chat.getByRole('button', { name: 'Open diff' }).click();
@@ -104,26 +111,25 @@ async function answer(world: World, name: string): Promise<void> {
 
 const dark = await prepare('Dark 2026');
 await work(dark);
+await waiting(dark, 'chat-dark');
 await approve(dark, 'diff');
 await answer(dark, 'answer');
 await dark.stop();
 
 const light = await prepare('Light 2026');
 await work(light);
-await light.workbench.page.locator('.codelens-decoration a', { hasText: 'Deny' }).waitFor();
-await settled(light);
-await light.workbench.page.screenshot({ path: path.join(media, 'chat.png') });
+await waiting(light, 'chat');
 await light.workbench.chat.getByRole('button', { name: 'Allow', exact: true }).click();
 await light.workbench.chat.locator('.turn-end').first().waitFor();
 await light.provider.hold();
-await light.provider.script(held({ calls: [{ name: 'bash', args: { command: 'python -m pytest -q' } }] }), {
-  text: 'All green.',
+await light.provider.script(held({ calls: [{ name: 'bash', args: { command: 'git push origin main' } }] }), {
+  text: 'Pushed.',
 });
-await light.workbench.ask('Run the tests');
+await light.workbench.ask('Push it');
 await light.workbench.chat.locator('.working').waitFor();
 await light.workbench.hideChat();
 await light.provider.release();
-await light.workbench.restingToast('Run python');
+await light.workbench.restingToast('Run git');
 await settled(light);
 await light.workbench.page.screenshot({
   path: path.join(media, 'notification.png'),

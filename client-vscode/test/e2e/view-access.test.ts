@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dress, say } from '../harness/page.ts';
+import { dress, posted, say } from '../harness/page.ts';
 import { EDIT_APPROVAL, SCENES, updates } from '../harness/scenes.ts';
-import { bareView, chunk, ENDED, OPEN, STARTED } from './support/bare.ts';
+import { bareView, chunk, ENDED, OPEN, outsideTheView, STARTED, scrollingSideways } from './support/bare.ts';
 
 const TRAPS =
   '![cat](https://example.com/cat.png) <img src="https://example.com/b.png"> [x](javascript:alert(1)) <script>alert(2)</script>\n\n![c][r]\n\n[r]: https://example.com/c.png';
@@ -99,7 +99,12 @@ bareView('access', (bare) => {
     const scenes = [...Object.values(SCENES), [...OPEN, updates([STARTED, chunk(TRAPS), ENDED])]];
     for (const scene of scenes) {
       await bare.open(scene);
-      assert.deepEqual(await page.evaluate(() => window.violations), []);
+      // The policy refuses the style of a diagram's draft; that is expected and not reported.
+      const found = await page.evaluate(() =>
+        window.violations.filter((one) => !/^style-src-(?:attr|elem) inline$/.test(one)),
+      );
+      assert.deepEqual(found, []);
+      assert.deepEqual(await posted(page, 'problem'), []);
     }
     // Check that violations are detected: a remote image is one.
     await page.evaluate(async () => {
@@ -118,13 +123,7 @@ bareView('access', (bare) => {
       for (const width of [300, 400, 800]) {
         await page.setViewportSize({ width, height: 700 });
         await say(page, []);
-        const sideways = await page.evaluate(() =>
-          ['html', 'body', '.app', '.transcript', '.dock', '.composer', '.welcome']
-            .flatMap((selector) => [...document.querySelectorAll(selector)])
-            .filter((node) => node.scrollWidth > node.clientWidth)
-            .map((node) => `${node.tagName}.${node.className}`),
-        );
-        assert.deepEqual(sideways, [], `${name} at ${width}`);
+        assert.deepEqual(await scrollingSideways(page), [], `${name} at ${width}`);
       }
     }
   });
@@ -135,19 +134,7 @@ bareView('access', (bare) => {
     for (const width of [240, 300, 400]) {
       await page.setViewportSize({ width, height: 700 });
       await say(page, []);
-      const outside = await page.evaluate(() => {
-        const mayBeWide = (node: Element): boolean => {
-          const { overflowX, textOverflow } = getComputedStyle(node);
-          return textOverflow === 'ellipsis' || (/auto|scroll/.test(overflowX) && node.matches('pre, table, .diff'));
-        };
-        const inWide = (node: Element | null): boolean =>
-          node !== null && (mayBeWide(node) || inWide(node.parentElement));
-        return [...document.querySelectorAll<HTMLElement>('button, li, p, h2, h3, textarea, .notice, .meta, .chip')]
-          .filter((node) => node.offsetParent !== null && !inWide(node.parentElement) && !node.matches('.only-read'))
-          .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
-          .map((node) => `${node.tagName}.${node.className}`);
-      });
-      assert.deepEqual(outside, [], `at ${width}`);
+      assert.deepEqual(await outsideTheView(page), [], `at ${width}`);
     }
   });
 

@@ -5,7 +5,15 @@ import { test } from 'node:test';
 import type { ApprovalRequest } from '../../src/protocol.gen.ts';
 import type { ToView } from '../../webview/messages.ts';
 import { posted, say } from '../harness/page.ts';
-import { COMMAND_APPROVAL, call, EDIT_APPROVAL, EDIT_CALL, SCENES, updates } from '../harness/scenes.ts';
+import {
+  COMMAND_APPROVAL,
+  call,
+  EDIT_APPROVAL,
+  EDIT_CALL,
+  SCENES,
+  TRIED_APPROVAL,
+  updates,
+} from '../harness/scenes.ts';
 import { bareView, OPEN, STARTED, WAITING } from './support/bare.ts';
 
 const asked = (request: ApprovalRequest): ToView => ({ type: 'approval', request });
@@ -45,7 +53,7 @@ bareView('cards', (bare) => {
         const card = document.querySelector('.card.approval');
         if (!card) continue;
         if (born === 0) born = performance.now();
-        const allow = [...card.querySelectorAll('button')].find((one) => one.textContent === 'Allow');
+        const allow = [...card.querySelectorAll('button')].find((one) => one.textContent?.startsWith('Allow'));
         allow?.click();
         const answered = window.posted.some((one) => one.type === 'answer');
         if (answered || performance.now() - born > 20_000) return answered ? performance.now() - born : -1;
@@ -55,6 +63,21 @@ bareView('cards', (bare) => {
     assert.ok(age >= 450, `answered after ${age} ms`);
     assert.deepEqual(await posted(page, 'answer'), [{ type: 'answer', approvalId: 'a1', optionId: 'allow_once' }]);
     await page.getByText('Allowed').waitFor();
+  });
+
+  test('a tried command shows what it changed, and can be applied or run', async () => {
+    const { page } = bare;
+    await bare.open([...OPEN, updates([STARTED, { kind: 'tool_call', call: TRIED_APPROVAL.call }])]);
+    await say(page, [asked(TRIED_APPROVAL)]);
+    await bare.card();
+    for (const text of ['old line', 'new line', 'This deletes the file.', '2 files written']) {
+      await page.locator('.card.approval').getByText(text, { exact: true }).waitFor();
+    }
+    await page.getByText('It did not see the unsaved text of src/cart.ts.').waitFor();
+    assert.equal(await button('Apply these changes').count(), 1);
+    await button('More ways to allow').click();
+    await page.getByRole('menuitem', { name: 'Run it for real' }).click();
+    assert.deepEqual(await posted(page, 'answer'), [{ type: 'answer', approvalId: 'a3', optionId: 'allow_real' }]);
   });
 
   test('17. bidi characters are displayed escaped', async () => {
@@ -178,34 +201,93 @@ bareView('cards', (bare) => {
     ]);
   });
 
-  test('approvals of one kind can be allowed together, and each can be denied', async () => {
+  const WAITING_COMMANDS = (...commands: string[]): readonly ToView[] => {
+    const requests = commands.map((command, n) => ({
+      ...COMMAND_APPROVAL,
+      approvalId: `many${n}`,
+      call: call(`c${n}`, `Run ${command.slice(0, 40)}`, 'execute', 'awaiting_approval', { args: { command } }),
+      preview: { kind: 'command' as const, command, cwd: '/', parsed: [] },
+    }));
+    const rows = requests.map(({ call: one }) => ({ kind: 'tool_call' as const, call: one }));
+    return [...OPEN, updates([STARTED, ...rows]), ...requests.map(asked)];
+  };
+
+  test('one card is shown, the oldest first, and the others are listed once, as a whole', async () => {
     const { page } = bare;
-    const edits = [1, 2, 3].map((n) => {
-      const edit = call(`e${n}`, `Edit src/file${n}.ts`, 'write', 'awaiting_approval');
-      return { ...EDIT_APPROVAL, approvalId: `edit${n}`, call: edit };
-    });
-    const all = [COMMAND_APPROVAL, ...edits];
-    await bare.open([
-      ...OPEN,
-      updates([STARTED, ...all.map(({ call: one }) => ({ kind: 'tool_call' as const, call: one }))]),
-      ...all.map(asked),
-    ]);
-    const group = page.locator('.dock-group');
-    assert.deepEqual(await group.locator('li .dock-show').allTextContents(), [
-      'Edit src/file1.ts?',
-      'Edit src/file2.ts?',
-      'Edit src/file3.ts?',
-    ]);
-    await group.locator('li').nth(1).getByRole('button', { name: 'Deny' }).click();
-    await group.getByRole('button', { name: 'Allow 2 edits' }).click();
+    const long = `echo ${'x'.repeat(120)} > important.txt`;
+    await bare.open(WAITING_COMMANDS('touch one', long, 'touch three'));
+    await bare.card();
+    assert.deepEqual(
+      await page
+        .locator('.card.approval')
+        .evaluateAll((cards) => cards.map((card) => card.getAttribute('data-approval'))),
+      ['many0'],
+    );
+    assert.deepEqual(await page.locator('.others li code').allTextContents(), [long, 'touch three']);
+    for (const code of await page.locator('.others li code').all())
+      assert.ok(
+        await code.evaluate((node) => node.scrollWidth <= (node.parentElement?.clientWidth ?? 0) + 1),
+        'not cut',
+      );
+    const allow = page.getByRole('button', { name: 'Allow 3 commands' });
+    await page.waitForFunction(() => !document.querySelector('.others .button:disabled'));
+    await allow.click();
     assert.deepEqual(
       (await posted(page, 'answer')).map(({ approvalId, optionId }) => [approvalId, optionId]),
-      [
-        ['edit2', 'reject'],
-        ['edit1', 'allow_once'],
-        ['edit3', 'allow_once'],
-      ],
+      [0, 1, 2].map((n) => [`many${n}`, 'allow_once']),
     );
+  });
+
+  test('commands are not allowed together if one of them is too long to be listed', async () => {
+    const { page } = bare;
+    await bare.open(WAITING_COMMANDS('touch one', `echo ${'x'.repeat(500)}`));
+    await bare.card();
+    await page.locator('.others li').waitFor();
+    assert.equal(await page.getByRole('button', { name: /Allow \d commands/ }).count(), 0);
+  });
+
+  test('all edits of the turn can be allowed from the menu', async () => {
+    const { page } = bare;
+    await bare.open(WAITING);
+    await bare.card();
+    await button('More ways to allow').click();
+    await page.getByRole('menuitem', { name: /All edits of this turn/ }).click();
+    assert.deepEqual(await posted(page, 'allowTurnEdits'), [{ type: 'allowTurnEdits', approvalId: 'a1' }]);
+  });
+
+  test('a rule for a path can be one for its folder', async () => {
+    const { page } = bare;
+    const options = EDIT_APPROVAL.options.map((one) => ({ ...one, ...(one.pattern && { pattern: 'src/auth.ts' }) }));
+    await bare.open([...WAITING.slice(0, -1), asked({ ...EDIT_APPROVAL, options })]);
+    await bare.card();
+    await button('More ways to allow').click();
+    await page.getByRole('menuitem', { name: /Always…/ }).click();
+    await page.getByRole('button', { name: 'Its folder: src/**' }).click();
+    await button('Save rule and allow').click();
+    assert.equal((await posted(page, 'allowByRule'))[0]?.rule.pattern, 'src/**');
+  });
+
+  test('a destructive command looks like one and says what it does', async () => {
+    const { page } = bare;
+    const preview = { kind: 'command' as const, command: 'rm -rf build', cwd: '/', parsed: ['rm -rf build'] };
+    const args = { command: 'rm -rf build', background: true, timeout: 5 };
+    const request = { ...COMMAND_APPROVAL, preview, call: { ...COMMAND_APPROVAL.call, args } };
+    await bare.open([...COMMAND.slice(0, -1), asked(request)]);
+    await page.locator('.card.destructive .card-warning', { hasText: 'Deletes build and everything in it.' }).waitFor();
+    await page.locator('.preview-command', { hasText: 'in the background · for at most 5s' }).waitFor();
+    await page.locator('.button.danger', { hasText: 'Ctrl+K A' }).waitFor();
+    await bare.open([...COMMAND]);
+    await bare.card();
+    assert.equal(await page.locator('.card.destructive').count(), 0);
+  });
+
+  test('Shift+Tab in the composer reaches the card’s Allow, and never Deny first', async () => {
+    const { page } = bare;
+    await bare.open(SCENES.group ?? []);
+    await bare.card();
+    await bare.prompt().focus();
+    await page.keyboard.press('Shift+Tab');
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Allow');
   });
 
   test('a call that did not need approval has a row and no card', async () => {
@@ -217,36 +299,23 @@ bareView('cards', (bare) => {
     ]);
     await page.locator('.call.completed', { hasText: 'Ran ls' }).waitFor();
     assert.equal(await page.locator('.card, .dock-line').count(), 0);
-    assert.deepEqual(await posted(page, 'visibleCards'), []);
+    assert.deepEqual(await posted(page, 'cards'), []);
   });
 
-  test('a requested card is scrolled into view, even if it is rendered later', async () => {
+  test('a requested approval becomes the card and gets the focus, even if it arrives later', async () => {
     const { page } = bare;
-    const many = Array.from({ length: 6 }, (_, n) => {
-      const ask = call(`c${n}`, `Run step ${n}`, 'execute', 'awaiting_approval', { args: { command: `step ${n}` } });
-      const preview = { kind: 'command' as const, command: `step ${n}`, cwd: '/', parsed: [] };
-      return { ...COMMAND_APPROVAL, approvalId: `many${n}`, call: ask, preview };
-    });
-    const seesFirst = () =>
-      page.waitForFunction(() => {
-        const card = document.querySelector('[data-approval="many0"]')?.getBoundingClientRect();
-        const box = document.querySelector('.transcript')?.getBoundingClientRect();
-        return card && box && card.top >= box.top && card.bottom <= box.bottom;
-      });
-    const rows = updates([STARTED, ...many.map(({ call: one }) => ({ kind: 'tool_call' as const, call: one }))]);
-    await bare.open([...OPEN, { type: 'reveal', approvalId: 'many0' }]);
-    await say(page, [rows, ...many.map(asked)]);
-    await seesFirst();
-    await page.locator('.pill').click();
-    await say(page, [{ type: 'reveal', approvalId: 'many0' }]);
-    await seesFirst();
-  });
-
-  test('the chat keeps following when the card is at the end', async () => {
-    const { page } = bare;
-    await bare.open([...WAITING, { type: 'reveal', approvalId: 'a1' }]);
-    await say(page, []);
-    assert.equal(await page.locator('.pill').count(), 0);
+    const isFocused = (id: string) =>
+      page.waitForFunction((one) => (document.activeElement as HTMLElement)?.dataset.approval === one, id);
+    await bare.open([...OPEN, { type: 'reveal', approvalId: 'many2' }]);
+    await say(page, WAITING_COMMANDS('touch one', 'touch two', 'touch three').slice(OPEN.length));
+    await isFocused('many2');
+    await page.getByRole('button', { name: 'Show card: Run touch two?' }).click();
+    await isFocused('many1');
+    // The card itself has the focus, not a button: keys do not answer it, and Tab moves to its content.
+    await bare.card();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Space');
+    assert.deepEqual(await posted(page, 'answer'), []);
   });
 
   test('a button opens the session of another approval', async () => {
@@ -255,36 +324,10 @@ bareView('cards', (bare) => {
     await page.getByText('1 approval waiting in another session').waitFor();
     await page.locator('.dock').getByRole('button', { name: 'Show' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'otherWaiting' }]);
-  });
-
-  test('the dock lists approvals that are not visible, with their direction and a button to show them', async () => {
-    const { page } = bare;
-    await bare.open(SCENES.waiting ?? []);
-    const line = page.locator('.dock .approval-line');
-    await line.getByText('Run npm test && npm run lint?').waitFor();
-    assert.deepEqual(await line.locator('.direction .only-read, .meta').allTextContents(), ['Above: ', '1 of 2']);
-    await line.getByRole('button', { name: 'Show' }).click();
-    await page.waitForFunction(() => document.activeElement?.matches('[data-approval="a2"]'));
-    await line.getByText('Edit src/auth.ts?').waitFor();
-    assert.deepEqual(await line.locator('.direction .only-read, .meta').allTextContents(), ['Below: ', '2 of 2']);
-    // The card itself has the focus, not a button: keys do not answer it, and Tab moves to its buttons.
-    await bare.card();
-    await page.keyboard.press('Enter');
-    await page.keyboard.press('Space');
-    assert.deepEqual(await posted(page, 'answer'), []);
-    await page.keyboard.press('Tab');
-    assert.equal(
-      await page.evaluate(() => document.activeElement?.closest('.card')?.getAttribute('data-approval')),
-      'a2',
-    );
-  });
-
-  test('each approval in a group shows the direction of its card', async () => {
-    const { page } = bare;
-    await bare.open(SCENES.group ?? []);
-    const rows = page.locator('.dock-list .direction');
-    await rows.first().getByText('Above').waitFor({ state: 'attached' });
-    assert.deepEqual(await rows.locator('.only-read').allTextContents(), ['Above: ', 'Visible: ']);
+    // While a session is opened again, its own approvals are not those of another session.
+    await bare.open([...OPEN, asked({ ...EDIT_APPROVAL, sessionId: 's1' })]);
+    await say(page, [{ type: 'opening', sessionId: 's1', draft: { text: '', chips: [], caret: 0 }, mode: 'ask' }]);
+    assert.equal(await page.getByText('waiting in another session').count(), 0);
   });
 
   test('the shortcut for the next approval cycles, and the host is told which card has the focus', async () => {
@@ -295,13 +338,13 @@ bareView('cards', (bare) => {
       await say(page, [{ type: 'reveal', approvalId: null }]);
       const before = reached.at(-1) ?? '';
       await page.waitForFunction(
-        (last) => (document.activeElement as HTMLElement).dataset.approval !== (last || undefined),
+        (last) => ![undefined, last].includes((document.activeElement as HTMLElement).dataset.approval),
         before,
       );
       reached.push(await page.evaluate(() => (document.activeElement as HTMLElement).dataset.approval ?? null));
     }
     assert.deepEqual(reached, ['a2', 'a1', 'a2']);
-    await page.waitForFunction(() => window.posted.findLast((one) => one.type === 'visibleCards')?.focused === 'a2');
+    await page.waitForFunction(() => window.posted.findLast((one) => one.type === 'cards')?.current === 'a2');
   });
 
   test('after an answer by keyboard the focus moves to the next card, and after the last one to the composer', async () => {
@@ -330,6 +373,7 @@ bareView('cards', (bare) => {
   test('after an answer in the dock the focus moves as well', async () => {
     const { page } = bare;
     await bare.open(SCENES.group ?? []);
+    await page.waitForFunction(() => document.querySelector('.others .dock-line .button:not(:disabled)'));
     await page.getByRole('button', { name: 'Allow 2 commands' }).focus();
     await page.keyboard.press('Enter');
     await page.waitForFunction(() => document.activeElement?.id === 'prompt');
@@ -360,16 +404,15 @@ bareView('cards', (bare) => {
     }
   });
 
-  test('a card that is larger than the view counts as visible', async () => {
+  test('a very long command scrolls inside its card', async () => {
     const { page } = bare;
     const lines = Array.from({ length: 400 }, (_, n) => `line ${n}`).join('\n');
     const preview = { kind: 'command' as const, command: lines, cwd: '/', parsed: [] };
     await bare.open([...COMMAND.slice(0, -1), asked({ ...COMMAND_APPROVAL, preview })]);
-    await page.waitForFunction(() => {
-      const said = window.posted.findLast((one) => one.type === 'visibleCards');
-      return said?.approvalIds.includes('a2');
-    });
-    assert.equal(await page.locator('.dock').count(), 0);
+    await page.waitForFunction(() => window.posted.findLast((one) => one.type === 'cards')?.current === 'a2');
+    const pre = page.locator('.preview-command > pre');
+    assert.ok(await pre.evaluate((node) => node.scrollHeight > node.clientHeight));
+    assert.match((await pre.textContent()) ?? '', /^line 0\n(.*\n)*line 399$/);
   });
 
   test('only the fourth command of a kind offers a rule for the session', async () => {
@@ -410,30 +453,17 @@ bareView('cards', (bare) => {
     await button('Allow').waitFor();
   });
 
-  test('opening a panel keeps the top of the card visible', async () => {
+  test('the panels of a card keep its title visible', async () => {
     const { page } = bare;
-    const top = () =>
-      page.evaluate(() => {
-        const head = document.querySelector('.card.approval .card-head')?.getBoundingClientRect();
-        const box = document.querySelector('.transcript')?.getBoundingClientRect();
-        return head && box ? Math.round(head.top - box.top) : -1;
-      });
-    const rows = updates([
-      STARTED,
-      { kind: 'tool_call', call: COMMAND_APPROVAL.call },
-      { kind: 'tool_call', call: EDIT_CALL },
-    ]);
-    await bare.open([...OPEN, rows, asked(COMMAND_APPROVAL), asked(EDIT_APPROVAL)]);
+    await page.setViewportSize({ width: 300, height: 420 });
+    await bare.open(SCENES.command ?? []);
     await bare.card();
     await button('More ways to allow').first().click();
     await page.getByRole('menuitem', { name: /Always…/ }).click();
     await page.locator('.rule-words').waitFor();
-    await bare.rest();
-    assert.ok((await top()) >= 0, `the card’s title is at ${await top()}`);
-    await bare.open(WAITING);
-    await bare.card();
-    await button('Deny…').click();
-    await page.getByPlaceholder(/instead/).waitFor();
-    assert.equal(await page.locator('.pill').count(), 0);
+    const [top, dock] = await page.evaluate(() =>
+      ['.card-head', '.dock'].map((one) => document.querySelector(one)?.getBoundingClientRect().top ?? 0),
+    );
+    assert.ok((top ?? 0) >= (dock ?? 0) - 1, `the card’s title is at ${top}, the dock at ${dock}`);
   });
 });

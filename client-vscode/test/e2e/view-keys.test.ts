@@ -110,7 +110,7 @@ bareView('keys', (bare) => {
       'Deny…',
       'Change…',
       'More ways to allow',
-      'Open diff',
+      'Show card: Edit src/auth.ts?',
       'Copy prompt',
       'Edit and resend',
       'Stop',
@@ -123,7 +123,8 @@ bareView('keys', (bare) => {
     const { page } = bare;
     await bare.open(SCENES.approval ?? []);
     await bare.card();
-    const focused = () => page.evaluate(() => document.activeElement?.textContent ?? '');
+    const focused = () =>
+      page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent);
     await page.getByRole('button', { name: 'Allow', exact: true }).focus();
     await page.keyboard.press('End');
     assert.equal(await focused(), 'Change…');

@@ -379,7 +379,7 @@ bareView('sending', (bare) => {
     const model = { current: 'demo', label: 'Demo', available: true, demo: true };
     await bare.open([...OPEN, { type: 'model', model }, updates([STARTED, ENDED])]);
     const hint = page.locator('.composer-hint');
-    await hint.getByText('No model is connected. A scripted demo is answering.').waitFor();
+    await hint.getByText('No model is connected. A scripted guide is answering.').waitFor();
     await hint.getByRole('button', { name: 'Connect a model' }).click();
     assert.deepEqual(await posted(page, 'command'), [{ type: 'command', command: 'selectModel' }]);
     await say(page, [{ type: 'model', model: { ...model, current: 'ollama:qwen3', demo: false } }]);

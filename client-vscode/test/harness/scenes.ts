@@ -18,6 +18,8 @@ export const USAGE = {
   inputTokens: 15_200,
   outputTokens: 2_900,
   cachedTokens: 9_000,
+  reasoningTokens: 0,
+  unpricedRequests: 0,
   requests: 4,
   toolCalls: 9,
   cost: 0.21,
@@ -73,7 +75,7 @@ const CONTEXT: ToView = { type: 'context', context: { used: 62_000, window: 200_
 
 export const START: readonly ToView[] = [
   { type: 'hello', words: {}, mac: false, trusted: true },
-  { type: 'server', server: { status: 'ready', version: '0.1.0' } },
+  { type: 'server', server: { status: 'ready', version: '0.2.0' } },
   { type: 'model', model: { current: 'anthropic:claude-x', label: 'claude-x', available: true, demo: false } },
   {
     type: 'commands',
@@ -221,6 +223,33 @@ export const COMMAND_APPROVAL: ApprovalRequest = {
     },
     { id: 'reject', label: 'Deny', matches: [], excludes: [] },
     { id: 'reject_always', label: 'Never', rule: 'Never npm test', matches: [], excludes: [] },
+  ],
+};
+
+/** A command that was tried out: the question shows what it changed. */
+export const TRIED_APPROVAL: ApprovalRequest = {
+  ...COMMAND_APPROVAL,
+  approvalId: 'a3',
+  call: call('c10', 'Run ./generate.sh', 'execute', 'awaiting_approval', { args: { command: './generate.sh' } }),
+  preview: {
+    kind: 'command',
+    command: './generate.sh',
+    cwd: '/home/ada/shop',
+    parsed: ['./generate.sh'],
+    effects: {
+      files: [
+        { uri: 'file:///home/ada/shop/src/api.ts', before: 'old line\n', after: 'new line\n' },
+        { uri: 'file:///home/ada/shop/src/gone.ts', before: 'gone\n', after: null },
+      ],
+      output: '2 files written\n',
+      exitCode: 0,
+      note: 'it did not see the unsaved text of src/cart.ts',
+    },
+  },
+  options: [
+    { id: 'allow_once', label: 'Allow once', matches: [], excludes: [] },
+    { id: 'allow_real', label: 'Run it for real', matches: [], excludes: [] },
+    { id: 'reject', label: 'Deny', matches: [], excludes: [] },
   ],
 };
 
@@ -389,6 +418,52 @@ const RIGHT_TO_LEFT: readonly Update[] = [
   { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE },
 ];
 
+/** Markdown of every kind that models write. */
+export const RICH = `| setting | default | what it does |
+| --- | ---: | --- |
+| \`maxToolOutput\` | 20000 | characters of a tool's output that are sent to the model |
+| \`verifyClaims\` | true | checks what an answer says<br>against the calls |
+
+- [x] read the file
+- [ ] change it
+
+\`\`\`diff
+--- a/src/auth.ts
++++ b/src/auth.ts
+@@ -1,3 +1,3 @@
+ export function isLoggedIn(token?: Token): boolean {
+-  return token !== undefined;
++  return token?.valid === true && !isExpired(token);
+ }
+\`\`\`
+
+<details>
+<summary>Why the <b>token</b> expires</summary>
+
+It lives for *one* hour[^1]. Press <kbd>F5</kbd>.
+
+\`\`\`ts
+const HOUR = 3600;
+\`\`\`
+
+</details>
+
+The cost is $O(n \\log n)$, which is $5 less than $10 per $HOME/$USER.
+
+$$
+\\int_0^1 x^2 \\, dx = \\frac{1}{3}
+$$
+
+\`\`\`mermaid
+graph TD
+  A[Request] --> B{Valid token?}
+  B -->|yes| C[(Session)]
+  B -->|no| D["Sign in"]
+\`\`\`
+
+[^1]: See \`src/token.ts:12\`.
+`;
+
 export const SCENES: Record<string, readonly ToView[]> = {
   'first-run': [
     ...START,
@@ -424,6 +499,15 @@ export const SCENES: Record<string, readonly ToView[]> = {
     ...START,
     loaded(),
     updates([...WORK, { kind: 'agent_message_chunk', itemId: 'm1', text: ANSWER.slice(0, 330) }]),
+  ],
+  rich: [
+    ...START,
+    loaded(),
+    updates([
+      PROMPT,
+      { kind: 'agent_message_chunk', itemId: 'm1', text: RICH },
+      { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE },
+    ]),
   ],
   approval: [
     ...START,
@@ -555,6 +639,24 @@ export const SCENES: Record<string, readonly ToView[]> = {
     {
       type: 'ask',
       ask: { id: 'k1', sessionId: 's1', question: 'Which test runner should I use?', options: ['vitest', 'jest'] },
+    },
+  ],
+  preparing: [
+    ...START,
+    {
+      type: 'task',
+      task: { status: 'running', step: 'Downloading the weights… 42 % of 1.1 GB', percent: 42, since: AT },
+    },
+  ],
+  notPrepared: [
+    ...START,
+    {
+      type: 'task',
+      task: {
+        status: 'failed',
+        reason: 'The server is not the one of the extension. Install the package beside the server, and try again.',
+        command: "pip install 'pilotfish[local]'",
+      },
     },
   ],
   missing: [

@@ -75,7 +75,14 @@ suite(() => {
       collection.set(uri, [problem]);
       const { documents } = await diagnostics({ uri: uri.toString() });
       assert.deepEqual(documents[0]?.diagnostics, [
-        { range: rangeOf(range), message: 'bad', severity: 2, code: 'E1', source: 'test' },
+        {
+          range: rangeOf(range),
+          message: 'bad',
+          severity: 2,
+          code: 'E1',
+          codeDescription: { href: uri.toString(true) },
+          source: 'test',
+        },
       ]);
       collection.dispose();
     });

@@ -90,7 +90,7 @@ suite(() => {
       await vscode.workspace.getConfiguration('editor').update('rulers', [77], vscode.ConfigurationTarget.Workspace);
       await heard;
       const configuration = vscode.workspace.getConfiguration('pilotfish');
-      assert.equal(configuration.get('baseUrl'), null);
+      assert.equal(configuration.get('baseUrl'), '');
       assert.equal(configuration.get('mode'), 'ask');
       await vscode.workspace.fs.delete(vscode.Uri.joinPath(folder.uri, '.vscode'), { recursive: true });
     });

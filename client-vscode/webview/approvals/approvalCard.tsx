@@ -3,15 +3,15 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ApprovalOption, ApprovalRequest, OptionId } from '../../src/protocol.gen.ts';
 import { Button, Icon, Lines, memo, Path, Toolbar } from '../common/controls.tsx';
-import { previewDiff } from '../common/diffLines.ts';
+import { previewDiff, previewFiles } from '../common/diffLines.ts';
 import { Diff } from '../common/diffView.tsx';
-import { focusNextCard, scroller } from '../common/focus.ts';
-import { escaped, questionTitle, sentence, workingDirectory } from '../common/format.ts';
+import { focusNextCard } from '../common/focus.ts';
+import { commandNotes, escaped, lookAlikes, questionTitle, sentence, workingDirectory } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
-import { allowByRule, answer, toggle } from '../state/actions.ts';
+import { allowByRule, allowTurnEdits, answer, toggle } from '../state/actions.ts';
 import type { PendingApproval } from '../state/state.ts';
 import { post } from '../state/store.ts';
-import { watchCard } from './cardVisibility.ts';
+import { consequences } from './consequences.ts';
 import { RuleEditor } from './ruleEditor.tsx';
 
 /** How long a new card ignores input, in ms, so that typing or clicking does not answer it by accident. */
@@ -26,26 +26,19 @@ interface Props {
   folder: string | undefined;
   place: number;
   of: number;
-  next: string | undefined;
+  mac: boolean;
   allowedBefore: number;
   diffOpen: boolean;
 }
 
-export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBefore, diffOpen }: Props) => {
+export const ApprovalCard = memo(({ pending, folder, place, of, mac, allowedBefore, diffOpen }: Props) => {
   const { request } = pending;
   const id = request.approvalId;
   const [panel, setPanel] = useState<Panel>('none');
   const card = useRef<HTMLElement>(null);
-  const [acceptsInput, setAcceptsInput] = useState(false);
-  useEffect(() => watchCard(id, card.current), [id]);
-  useEffect(() => {
-    const timer = setTimeout(() => setAcceptsInput(true), INPUT_DELAY);
-    return () => clearTimeout(timer);
-  }, [id]);
-  // An open panel makes the card taller: keep its top visible even while the chat follows the end.
-  useLayoutEffect(() => {
-    if (panel !== 'none' && card.current) scroller.showWhole(card.current);
-  }, [panel]);
+  const acceptsInput = useInputDelay(id);
+  const warnings = request.preview.kind === 'command' ? consequences(request.preview.parsed) : [];
+  const marks = lookAlikes(previewText(request));
   const option = (name: OptionId) => request.options.find((one) => one.id === name);
   const respond = (optionId: OptionId, more: { feedback?: string; args?: Record<string, unknown> } = {}) => {
     focusNextCard(card.current);
@@ -58,9 +51,15 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
   };
   const session = option('allow_session');
   const always = option('allow_always');
+  const real = option('allow_real');
+  const allow = pending.amended
+    ? l10n.t('Allow with my changes')
+    : real
+      ? l10n.t('Apply these changes')
+      : l10n.t('Allow');
   return (
     <section
-      class="card approval"
+      class={warnings.length > 0 ? 'card approval destructive' : 'card approval'}
       ref={card}
       data-approval={id}
       data-accepts-input={acceptsInput ? 'yes' : undefined}
@@ -71,12 +70,21 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
       onKeyDownCapture={blockEarlyInput}
     >
       <header class="card-head">
-        <Icon name="question" />
+        <Icon name={warnings.length > 0 ? 'warning' : 'question'} />
         <h3 class="card-title" title={questionTitle(request.call)}>
           {questionTitle(request.call)}
         </h3>
         <LineCounts request={request} />
+        {of > 1 && <span class="meta card-place">{l10n.t('{0} of {1}', place, of)}</span>}
       </header>
+      {warnings.map((warning) => (
+        <p key={warning} class="card-warning">
+          {escaped(warning)}
+        </p>
+      ))}
+      {marks.length > 0 && (
+        <p class="card-warning">{l10n.t('Contains letters that look like others: {0}', marks.join(', '))}</p>
+      )}
       {request.reason && <p class="card-reason">{sentence(escaped(request.reason))}</p>}
       {panel === 'change' && request.preview.kind === 'command' ? (
         <ChangeCommand
@@ -104,6 +112,7 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
             <RuleEditor
               option={always}
               fault={pending.fault}
+              forPath={request.preview.kind === 'diff'}
               onBack={() => setPanel('none')}
               onAllow={(rule) => {
                 if (!rule) return respond('allow_always');
@@ -137,10 +146,16 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
               )}
               <Toolbar className="card-buttons" label={l10n.t('Answer')}>
                 <span class="split">
-                  <Button kind="primary" onPress={() => respond('allow_once')}>
-                    {pending.amended ? l10n.t('Allow with my changes') : l10n.t('Allow')}
+                  <Button
+                    kind="primary"
+                    className={warnings.length > 0 ? 'danger' : ''}
+                    label={allow}
+                    onPress={() => respond('allow_once')}
+                  >
+                    {allow}
+                    <kbd>{mac ? '⌘K A' : 'Ctrl+K A'}</kbd>
                   </Button>
-                  {(session || always) && (
+                  {(session || always || real) && (
                     <button
                       type="button"
                       class="button primary split-more"
@@ -152,7 +167,10 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                     </button>
                   )}
                 </span>
-                <Button onPress={() => setPanel('deny')}>{l10n.t('Deny…')}</Button>
+                <Button label={l10n.t('Deny…')} onPress={() => setPanel('deny')}>
+                  {l10n.t('Deny…')}
+                  <kbd>{mac ? '⌘K X' : 'Ctrl+K X'}</kbd>
+                </Button>
                 {request.amendable && request.preview.kind === 'command' && (
                   <Button kind="link" onPress={() => setPanel('change')}>
                     {l10n.t('Change…')}
@@ -172,11 +190,28 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
                   onEscape={() => setPanel('none')}
                 >
                   <MenuItem label={l10n.t('Once')} onPress={() => respond('allow_once')} />
+                  {real && (
+                    <MenuItem
+                      label={l10n.t('Run it for real')}
+                      detail={l10n.t('The command runs again, in the workspace')}
+                      onPress={() => respond('allow_real')}
+                    />
+                  )}
                   {session && (
                     <MenuItem
                       label={l10n.t('For this session')}
                       detail={session.rule}
                       onPress={() => respond('allow_session')}
+                    />
+                  )}
+                  {session && request.preview.kind === 'diff' && (
+                    <MenuItem
+                      label={l10n.t('All edits of this turn')}
+                      detail={l10n.t('Also those that follow, until the turn ends')}
+                      onPress={() => {
+                        focusNextCard(card.current);
+                        allowTurnEdits(id);
+                      }}
                     />
                   )}
                   {always && (
@@ -187,12 +222,6 @@ export const ApprovalCard = memo(({ pending, folder, place, of, next, allowedBef
             </>
           )}
         </>
-      )}
-      {of > 1 && (
-        <footer class="card-foot">
-          {l10n.t('{0} of {1}', place, of)}
-          {next && ` · ${l10n.t('next: {0}', next)}`}
-        </footer>
       )}
     </section>
   );
@@ -208,8 +237,8 @@ function MenuItem({ label, detail, onPress }: { label: string; detail?: string |
 }
 
 function LineCounts({ request }: { request: ApprovalRequest }) {
-  if (request.preview.kind !== 'diff') return null;
-  const diffs = request.preview.files.map(previewDiff);
+  const diffs = previewFiles(request).map(previewDiff);
+  if (diffs.length === 0) return null;
   return (
     <Lines
       added={diffs.reduce((sum, diff) => sum + diff.added, 0)}
@@ -218,35 +247,19 @@ function LineCounts({ request }: { request: ApprovalRequest }) {
   );
 }
 
-function PreviewBox({
-  request,
-  folder,
-  diffOpen,
-}: {
+interface PreviewProps {
   request: ApprovalRequest;
   folder: string | undefined;
   diffOpen: boolean;
-}) {
+}
+
+function PreviewBox({ request, folder, diffOpen }: PreviewProps) {
   const { preview } = request;
   const directory = preview.kind === 'command' ? workingDirectory(preview.cwd, folder) : undefined;
+  const notes = [...(directory === undefined ? [] : [l10n.t('in {0}', directory)]), ...commandNotes(request.call)];
   switch (preview.kind) {
     case 'diff':
-      return (
-        <>
-          {preview.files.map((file, index) => (
-            <div class="preview-file" key={file.uri}>
-              {preview.files.length > 1 && <Path uri={file.uri} folder={folder} />}
-              {file.after === null && <p class="note">{l10n.t('This deletes the file.')}</p>}
-              <Diff
-                lines={previewDiff(file).lines}
-                open={diffOpen}
-                onOpen={(open) => toggle(`${request.approvalId}/diff`, open)}
-                onEditor={() => post({ type: 'openDiff', approvalId: request.approvalId, file: index })}
-              />
-            </div>
-          ))}
-        </>
-      );
+      return <FileDiffs request={request} folder={folder} diffOpen={diffOpen} />;
     case 'command':
       return (
         <div class="preview-command">
@@ -260,11 +273,69 @@ function PreviewBox({
               ))}
             </ol>
           )}
-          {directory !== undefined && <p class="meta">{l10n.t('in {0}', directory)}</p>}
+          {notes.length > 0 && <p class="meta">{notes.join(' · ')}</p>}
+          {preview.effects && (
+            <>
+              <FileDiffs request={request} folder={folder} diffOpen={diffOpen} />
+              {preview.effects.output !== '' && (
+                <pre tabIndex={0} role="group" aria-label={l10n.t('Output')}>
+                  {escaped(preview.effects.output)}
+                </pre>
+              )}
+              {preview.effects.note && <p class="note">{sentence(escaped(preview.effects.note))}</p>}
+            </>
+          )}
         </div>
       );
     case 'text':
       return <pre class="preview-text">{escaped(preview.text)}</pre>;
+    default:
+      return preview satisfies never;
+  }
+}
+
+function FileDiffs({ request, folder, diffOpen }: PreviewProps) {
+  const files = previewFiles(request);
+  const { preview } = request;
+  const impact = preview.kind === 'diff' ? preview.impact : preview.kind === 'command' && preview.effects?.impact;
+  return (
+    <>
+      {impact && <p class="meta">{escaped(impact)}</p>}
+      {files.map((file, index) => (
+        <div class="preview-file" key={file.uri}>
+          {(files.length > 1 || request.preview.kind === 'command') && <Path uri={file.uri} folder={folder} />}
+          {file.after === null && <p class="note">{l10n.t('This deletes the file.')}</p>}
+          <Diff
+            lines={previewDiff(file).lines}
+            uri={file.uri}
+            open={diffOpen}
+            onOpen={(open) => toggle(`${request.approvalId}/diff`, open)}
+            onEditor={() => post({ type: 'openDiff', approvalId: request.approvalId, file: index })}
+          />
+        </div>
+      ))}
+    </>
+  );
+}
+
+/** Whether a new card, or a button for several calls, accepts input yet. */
+export function useInputDelay(key: string): boolean {
+  const [ready, setReady] = useState('');
+  useEffect(() => {
+    const timer = setTimeout(() => setReady(key), INPUT_DELAY);
+    return () => clearTimeout(timer);
+  }, [key]);
+  return ready === key;
+}
+
+function previewText({ call, preview }: ApprovalRequest): string {
+  switch (preview.kind) {
+    case 'command':
+      return preview.command;
+    case 'text':
+      return preview.text;
+    case 'diff':
+      return call.title;
     default:
       return preview satisfies never;
   }

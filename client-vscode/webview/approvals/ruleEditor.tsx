@@ -13,15 +13,18 @@ import { coverage } from './ruleCoverage.ts';
 interface Props {
   option: ApprovalOption;
   fault: string | undefined;
+  /** whether the pattern is a path */
+  forPath: boolean;
   onBack: () => void;
   /** without a rule, the offered rule is saved */
   onAllow: (rule: NewRule | undefined) => void;
 }
 
-export function RuleEditor({ option, fault, onBack, onAllow }: Props) {
+export function RuleEditor({ option, fault, forPath, onBack, onAllow }: Props) {
   const { tool, pattern: offered = '' } = option;
   const [pattern, setPattern] = useState(offered);
   const [scope, setScope] = useState<NewRule['scope']>('workspace');
+  const folder = forPath ? folderPattern(offered) : undefined;
   const changed = pattern.trim() !== offered || scope !== 'workspace';
   const allow = () => onAllow(changed && tool !== undefined ? { tool, pattern: pattern.trim(), scope } : undefined);
   return (
@@ -40,6 +43,16 @@ export function RuleEditor({ option, fault, onBack, onAllow }: Props) {
               onInput={(event) => setPattern(event.currentTarget.value)}
               onKeyDown={(event) => goBack(event, onBack)}
             />
+            {folder !== undefined && (
+              <span class="rule-choices">
+                <Button kind="link" onPress={() => setPattern(offered)}>
+                  {l10n.t('This file')}
+                </Button>
+                <Button kind="link" onPress={() => setPattern(folder)}>
+                  {l10n.t('Its folder: {0}', folder)}
+                </Button>
+              </span>
+            )}
           </label>
           <label>
             <span class="meta">{l10n.t('Scope')}</span>
@@ -73,6 +86,12 @@ export function RuleEditor({ option, fault, onBack, onAllow }: Props) {
       </div>
     </div>
   );
+}
+
+/** The pattern of a file's folder: `src/auth.ts` → `src/**`. Undefined for a pattern, or a file at the root. */
+function folderPattern(pattern: string): string | undefined {
+  const cut = pattern.lastIndexOf('/');
+  return cut > 1 && !/[*?[\]{}]/.test(pattern) ? `${pattern.slice(0, cut)}/**` : undefined;
 }
 
 /** Renders text between backticks as code. */

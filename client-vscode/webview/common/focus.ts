@@ -9,22 +9,19 @@ export const scroller: {
   follow: () => void;
   leave: () => void;
   reveal: (selector: string) => void;
-  /** scrolls to the start of a node that grew, unless all of it is visible at the end */
-  showWhole: (node: HTMLElement) => void;
   /** the current scroll position; undefined at the end */
   position: () => ScrollPosition | undefined;
 } = {
   follow: () => {},
   leave: () => {},
   reveal: () => {},
-  showWhole: () => {},
   position: () => undefined,
 };
 
 /** The scroll position to restore after a reload, until the transcript has restored it. */
 export const savedPosition = signal<ScrollPosition | undefined>(undefined);
 
-/** The approval whose card to show (null for the next one), until the transcript has scrolled to it. */
+/** The approval whose card to show (null for the next one), until it is shown. */
 export const requestedCard = signal<string | null | undefined>(undefined);
 
 /** Focuses the card itself and none of its buttons, so that the next key press does not answer it. */
@@ -34,12 +31,19 @@ export function focusCard(card: Element): void {
 
 /** After an answer from a focused card or the dock, moves the focus to the next pending card or to the composer. */
 export function focusNextCard(answeredFrom: Element | null): void {
-  if (!answeredFrom?.contains(document.activeElement)) return;
-  // The next frame renders the answer and removes the focused button.
-  requestAnimationFrame(() => requestAnimationFrame(moveFocus));
+  const before = document.activeElement;
+  if (!before || !answeredFrom?.contains(before)) return;
+  requestAnimationFrame(() => moveFocus(before, MAX_FRAMES));
 }
 
-function moveFocus(): void {
+/** How many frames it may take until the answer is rendered, which removes the focused button. */
+const MAX_FRAMES = 60;
+
+function moveFocus(before: Element, frames: number): void {
+  if (before.isConnected && frames > 0) {
+    requestAnimationFrame(() => moveFocus(before, frames - 1));
+    return;
+  }
   if (document.activeElement !== document.body) return;
   const next = document.querySelector('.card.approval[data-pending]');
   if (next) focusCard(next);

@@ -68,7 +68,7 @@ export function relative(uri: string, folder: string | undefined): string {
 /** The directory in which a command runs, or undefined if it is the workspace folder itself. */
 export function workingDirectory(cwd: string, folder: string | undefined): string | undefined {
   const root = folder === undefined ? undefined : decode(folder).replace(/\/$/, '');
-  const path = cwd.replace(/\/$/, '');
+  const path = cwd.replace(/(?<=.)\/$/, '');
   if (path === root) return undefined;
   return root !== undefined && path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path;
 }
@@ -179,4 +179,25 @@ export function sentence(text: string): string {
 export function questionTitle(call: ToolCall): string {
   const title = escaped((call.title || call.name).split('\n', 1)[0] ?? '');
   return title.endsWith('?') ? title : `${title}?`;
+}
+
+/** What a command does beyond its text: whether it runs in the background, and when it is ended. */
+export function commandNotes({ args }: ToolCall): readonly string[] {
+  return [
+    ...(args.background === true ? [l10n.t('in the background')] : []),
+    ...(typeof args.timeout === 'number' ? [l10n.t('for at most {0}', duration(args.timeout * 1000))] : []),
+  ];
+}
+
+/** Letters of another alphabet inside a word of Latin letters: they look like others, as in `pаypal` with a Cyrillic а. */
+export function lookAlikes(text: string): readonly string[] {
+  const words = text.match(/[\p{L}\p{N}_.-]+/gu) ?? [];
+  const mixed = words.filter((word) => /\p{Script=Latin}/u.test(word));
+  const marks = mixed.flatMap(
+    (word) =>
+      word.match(/[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\uff21-\uff5a]/gu) ?? [],
+  );
+  return [...new Set(marks)].map(
+    (mark) => `${mark} (U+${(mark.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')})`,
+  );
 }

@@ -9,7 +9,7 @@ export interface Trigger {
   start: number;
 }
 
-export const MAX_COMPLETIONS = 8;
+const MAX_COMPLETIONS = 8;
 
 /** The `@word` before the caret, or a `/word` at the start of the text. */
 export function triggerAt(text: string, caret: number): Trigger | null {
@@ -22,13 +22,15 @@ export function triggerAt(text: string, caret: number): Trigger | null {
   return { kind: 'mention', query, start: caret - query.length - 1 };
 }
 
+/** All commands that match; the user's own first, because there are more built-in ones than fit into the list. */
 export function matchCommands(commands: readonly Command[], query: string): readonly Command[] {
   const prefix = query.toLowerCase();
-  const starting = commands.filter((command) => command.name.toLowerCase().startsWith(prefix));
-  const inside = commands.filter(
+  const ordered = commands.toSorted((a, b) => Number(a.source === 'built-in') - Number(b.source === 'built-in'));
+  const starting = ordered.filter((command) => command.name.toLowerCase().startsWith(prefix));
+  const inside = ordered.filter(
     (command) => !starting.includes(command) && command.name.toLowerCase().includes(prefix),
   );
-  return [...starting, ...inside].slice(0, MAX_COMPLETIONS);
+  return [...starting, ...inside];
 }
 
 /** The cached completions of the query. Until the server answers, filters those of a shorter query. */

@@ -15,7 +15,16 @@ interface Props {
   onPoint: (index: number) => void;
 }
 
-const ICONS: Record<Mention['kind'], IconName> = { file: 'file', folder: 'folder', buffer: 'edit', symbol: 'symbol' };
+const ICONS: Record<Mention['kind'], IconName> = {
+  file: 'file',
+  folder: 'folder',
+  buffer: 'edit',
+  symbol: 'symbol',
+  resource: 'book',
+  context: 'mention',
+  session: 'history',
+  url: 'globe',
+};
 
 export function CompletionList({ trigger, offers, chosen, onTake, onPoint }: Props) {
   const list = useRef<HTMLDivElement>(null);
@@ -57,6 +66,7 @@ export function CompletionList({ trigger, offers, chosen, onTake, onPoint }: Pro
             <span class="meta offer-detail">{offer.detail ?? folderOf(offer.label)}</span>
           ) : (
             <span class="meta offer-detail">
+              {offer.source !== 'built-in' && `${l10n.t('yours')} · `}
               {offer.argumentHint && `${offer.argumentHint} · `}
               {offer.description}
             </span>
@@ -83,7 +93,7 @@ function Matched({ text, query }: { text: string; query: string }) {
 
 /** The name of a file; its folder is shown after it. */
 function shortLabel(mention: Mention): string {
-  return mention.kind === 'symbol'
+  return mention.kind === 'symbol' || mention.kind === 'session' || mention.kind === 'url'
     ? mention.label
     : mention.label.replace(/\/$/, '').split('/').at(-1) || mention.label;
 }

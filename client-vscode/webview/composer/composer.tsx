@@ -1,5 +1,6 @@
 /** The composer: text box, attachments, completions, mode and model pickers, and the send button. */
 
+import { useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Command, Mention } from '../../src/protocol.gen.ts';
 import { isComposing } from '../approvals/approvalCard.tsx';
@@ -7,18 +8,11 @@ import { Button, Icon, IconButton } from '../common/controls.tsx';
 import { composerFocus, mentions, scroller, whenFocused } from '../common/focus.ts';
 import { count, modelName, modeTitle, promptText } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
-import { EMPTY_DRAFT, type ViewCommand } from '../messages.ts';
+import { EMPTY_DRAFT, type Looking, type ViewCommand } from '../messages.ts';
 import { send, stop } from '../state/actions.ts';
-import { currentMode, isBusy, type State } from '../state/state.ts';
+import { acceptsPrompts, currentMode, isBusy, type State } from '../state/state.ts';
 import { post } from '../state/store.ts';
-import {
-  accept as applyCompletion,
-  MAX_COMPLETIONS,
-  matchCommands,
-  matchMentions,
-  type Trigger,
-  triggerAt,
-} from './completion.ts';
+import { accept as applyCompletion, matchCommands, matchMentions, type Trigger, triggerAt } from './completion.ts';
 import { CompletionList } from './completionList.tsx';
 import {
   addChips,
@@ -31,6 +25,7 @@ import {
   setDraft,
   shownChips,
 } from './draft.ts';
+import { MentionLayer } from './mentionLayer.tsx';
 import { dropChips, pasteChips } from './pasteAndDrop.ts';
 
 /** A second Esc within this time stops the turn, in ms. */
@@ -38,8 +33,9 @@ const DOUBLE_ESC_MS = 1500;
 
 export function Composer({ state }: { state: State }) {
   const box = useRef<HTMLTextAreaElement>(null);
-  const [trigger, setTrigger] = useState<Trigger | null>(null);
-  const [chosen, setChosen] = useState(0);
+  // Signals, because a key may come before the list that the key before it opened is rendered.
+  const trigger = useSignal<Trigger | null>(null);
+  const chosen = useSignal(0);
   const [escaping, setEscaping] = useState(false);
   const [dropping, setDropping] = useState(false);
   const lastEscape = useRef(-DOUBLE_ESC_MS);
@@ -57,26 +53,29 @@ export function Composer({ state }: { state: State }) {
     [composerFocus.value],
   );
 
-  const offers: readonly (Mention | Command)[] =
-    trigger === null
+  const findOffers = (at: Trigger | null): readonly (Mention | Command)[] =>
+    at === null
       ? []
-      : trigger.kind === 'command'
-        ? matchCommands(state.commands, trigger.query)
-        : matchMentions(mentions.value, trigger.query);
-  const open = trigger !== null && (offers.length > 0 || trigger.kind === 'mention');
+      : at.kind === 'command'
+        ? matchCommands(state.commands, at.query)
+        : matchMentions(mentions.value, at.query);
+  const offers = findOffers(trigger.value);
+  const shown = offers.length > 0 || trigger.value?.kind === 'mention' ? trigger.value : null;
 
   const updateTrigger = (node: HTMLTextAreaElement) => {
     const next = triggerAt(node.value, node.selectionStart);
-    if (next?.kind === 'mention' && next.query !== trigger?.query) post({ type: 'mention', query: next.query });
-    if (next?.query !== trigger?.query || next?.kind !== trigger?.kind) setChosen(0);
-    setTrigger(next);
+    const last = trigger.value;
+    if (next?.kind === 'mention' && next.query !== last?.query) post({ type: 'mention', query: next.query });
+    if (next?.kind === 'command' && last?.kind !== 'command') post({ type: 'loadCommands' });
+    if (next?.query !== last?.query || next?.kind !== last?.kind) chosen.value = 0;
+    trigger.value = next;
   };
 
   const accept = (offer: Mention | Command) => {
     const node = box.current;
-    if (!node || !trigger) return;
+    if (!node || !trigger.value) return;
     const insert = 'insert' in offer ? offer.insert : offer.name;
-    const next = applyCompletion(node.value, node.selectionStart, trigger, insert);
+    const next = applyCompletion(node.value, node.selectionStart, trigger.value, insert);
     node.value = next.text;
     node.setSelectionRange(next.caret, next.caret);
     editDraft(next);
@@ -91,15 +90,15 @@ export function Composer({ state }: { state: State }) {
         },
       ]);
     }
-    setTrigger(null);
+    trigger.value = null;
     resize(node);
     node.focus();
   };
 
   const submit = (whenBusy: 'queue' | 'steer') => {
     const now = draft.value;
-    if (isEmpty(now) || state.server.status !== 'ready') return;
-    setTrigger(null);
+    if (isEmpty(now) || !acceptsPrompts(state)) return;
+    trigger.value = null;
     recalled.current = -1;
     send(promptOf(now), now, whenBusy);
     setDraft(EMPTY_DRAFT);
@@ -109,7 +108,7 @@ export function Composer({ state }: { state: State }) {
   const onKeyDown = (event: KeyboardEvent) => {
     if (isComposing(event)) return;
     const node = event.currentTarget as HTMLTextAreaElement;
-    if (open && handleCompletionKey(event)) return;
+    if (handleCompletionKey(event)) return;
     if (event.key === 'Enter' && !event.shiftKey && !event.altKey) {
       event.preventDefault();
       submit(event.ctrlKey || event.metaKey ? 'steer' : 'queue');
@@ -128,19 +127,21 @@ export function Composer({ state }: { state: State }) {
   };
 
   const handleCompletionKey = (event: KeyboardEvent): boolean => {
+    const offers = findOffers(trigger.value);
+    if (offers.length === 0 && trigger.value?.kind !== 'mention') return false;
     if (event.key === 'Escape') {
       event.preventDefault();
       event.stopPropagation();
-      setTrigger(null);
+      trigger.value = null;
       return true;
     }
     if (offers.length === 0) return false;
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault();
-      setChosen((chosen + (event.key === 'ArrowDown' ? 1 : offers.length - 1)) % offers.length);
+      chosen.value = (chosen.value + (event.key === 'ArrowDown' ? 1 : offers.length - 1)) % offers.length;
       return true;
     }
-    const offer = offers[chosen];
+    const offer = offers[chosen.value];
     if ((event.key === 'Enter' || event.key === 'Tab') && offer && !event.shiftKey) {
       event.preventDefault();
       accept(offer);
@@ -194,45 +195,53 @@ export function Composer({ state }: { state: State }) {
       }}
     >
       {dropping && <div class="drop-hint">{l10n.t('Drop to attach. From the Explorer, hold Shift.')}</div>}
-      {open && trigger && (
+      {shown && (
         <CompletionList
-          trigger={trigger}
-          offers={offers.slice(0, MAX_COMPLETIONS)}
-          chosen={chosen}
+          trigger={shown}
+          offers={offers}
+          chosen={chosen.value}
           onTake={accept}
-          onPoint={setChosen}
+          onPoint={(index) => {
+            chosen.value = index;
+          }}
         />
       )}
       <Hint state={state} />
       <div class="composer-box">
-        <Chips />
-        <textarea
-          ref={box}
-          id="prompt"
-          rows={1}
-          dir="auto"
-          aria-label={l10n.t('Ask, or describe a change')}
-          placeholder={
-            busy
-              ? l10n.t('Queue a prompt ({0} to steer)', state.mac ? '⌘⏎' : 'Ctrl+Enter')
-              : l10n.t('Ask, or describe a change')
-          }
-          aria-haspopup="listbox"
-          aria-controls="offers"
-          aria-activedescendant={open && offers.length > 0 ? `offer-${chosen}` : undefined}
-          aria-autocomplete="list"
-          onInput={(event) => {
-            const node = event.currentTarget;
-            recalled.current = -1;
-            editDraft({ text: node.value, caret: node.selectionStart });
-            resize(node);
-            updateTrigger(node);
-          }}
-          onKeyDown={onKeyDown}
-          onSelect={(event) => updateTrigger(event.currentTarget)}
-          onBlur={() => setTrigger(null)}
-          onPaste={(event) => void pasteChips(event)}
-        />
+        <Chips looking={state.looking} />
+        <div class="prompt-area">
+          <MentionLayer text={draft.value.text} box={box} />
+          <textarea
+            ref={box}
+            id="prompt"
+            rows={1}
+            dir="auto"
+            aria-label={l10n.t('Ask, or describe a change')}
+            placeholder={
+              busy
+                ? l10n.t('Queue a prompt ({0} to steer)', state.mac ? '⌘⏎' : 'Ctrl+Enter')
+                : l10n.t('Ask, or describe a change')
+            }
+            aria-describedby="mention-costs"
+            aria-haspopup="listbox"
+            aria-controls="offers"
+            aria-activedescendant={offers.length > 0 ? `offer-${chosen.value}` : undefined}
+            aria-autocomplete="list"
+            onInput={(event) => {
+              const node = event.currentTarget;
+              recalled.current = -1;
+              editDraft({ text: node.value, caret: node.selectionStart });
+              resize(node);
+              updateTrigger(node);
+            }}
+            onKeyDown={onKeyDown}
+            onSelect={(event) => updateTrigger(event.currentTarget)}
+            onBlur={() => {
+              trigger.value = null;
+            }}
+            onPaste={(event) => void pasteChips(event)}
+          />
+        </div>
         <div class="composer-bar">
           <IconButton
             icon="mention"
@@ -273,7 +282,7 @@ function Hint({ state }: { state: State }) {
   return (
     <div class="composer-hint">
       <Icon name="info" />
-      <span>{l10n.t('No model is connected. A scripted demo is answering.')}</span>
+      <span>{l10n.t('No model is connected. A scripted guide is answering.')}</span>
       <Button onPress={() => post({ type: 'command', command: 'selectModel' })}>{l10n.t('Connect a model')}</Button>
     </div>
   );
@@ -292,11 +301,16 @@ function ImageWarning({ state }: { state: State }) {
   );
 }
 
-function Chips() {
+function Chips({ looking }: { looking: Looking | null }) {
   const chips = shownChips(draft.value);
-  if (chips.length === 0) return null;
+  if (chips.length === 0 && !looking) return null;
   return (
     <ul class="chips" aria-label={l10n.t('Attached')}>
+      {looking && (
+        <li>
+          <ContextChip looking={looking} />
+        </li>
+      )}
       {chips.map((chip) => (
         <li key={chip.id} class="chip" title={chip.detail ?? chip.label}>
           {chip.block.type === 'image' ? (
@@ -309,6 +323,27 @@ function Chips() {
         </li>
       ))}
     </ul>
+  );
+}
+
+/** The file that the user looks at. It goes with the prompt; a click drops it, another one brings it back. */
+function ContextChip({ looking: { name, path, lines, dropped } }: { looking: Looking }) {
+  const place = lines === undefined ? path : l10n.t('{0}, lines {1}', path, lines);
+  const title = dropped
+    ? l10n.t('Not sent: {0}. Click to send what you look at with your prompts.', place)
+    : l10n.t('Sent with your prompt: {0}, its problems, and the state of git. Click to leave it out.', place);
+  return (
+    <button
+      type="button"
+      class={dropped ? 'chip context dropped' : 'chip context'}
+      aria-pressed={!dropped}
+      aria-label={l10n.t('What you look at: {0}', place)}
+      title={title}
+      onClick={() => post({ type: 'dropContext', dropped: !dropped })}
+    >
+      <Icon name={dropped ? 'circle-slash' : 'eye'} />
+      <span class="chip-label">{lines === undefined ? name : `${name}:${lines}`}</span>
+    </button>
   );
 }
 
@@ -344,7 +379,7 @@ function ContextMeter({ state }: { state: State }) {
     const label = l10n.t('Context: {0} tokens', count(context.used));
     return (
       <span class="meta meter-text" title={label} role="img" aria-label={label}>
-        {count(context.used)}
+        {l10n.t('{0} tokens', count(context.used))}
       </span>
     );
   }
@@ -363,42 +398,44 @@ function ContextMeter({ state }: { state: State }) {
           stroke-dasharray={`${Math.max(part * 100, 2)} 100`}
         />
       </svg>
+      <span class="meter-label">{l10n.t('{0}% context', Math.round(part * 100))}</span>
     </span>
   );
 }
 
 function MainButton({ state, onSend, empty }: { state: State; onSend: () => void; empty: boolean }) {
   const busy = isBusy(state);
-  if (busy && empty) {
-    const stopping = state.stopping !== null;
-    return (
-      <button
-        type="button"
-        class="main-button stop"
-        disabled={stopping}
-        aria-label={stopping ? l10n.t('Stopping…') : l10n.t('Stop')}
-        title={l10n.t('Stop (Esc Esc)')}
-        onClick={stop}
-      >
-        <Icon name="debug-stop" />
-        <span class="main-label">{stopping ? l10n.t('Stopping…') : l10n.t('Stop')}</span>
-      </button>
-    );
-  }
-  const ready = state.server.status === 'ready';
-  const label = busy ? l10n.t('Queue') : l10n.t('Send');
-  return (
+  const stopping = state.stopping !== null;
+  const stopButton = busy && (
     <button
       type="button"
-      class="main-button"
-      disabled={empty || !ready}
-      aria-label={label}
-      title={busy ? l10n.t('Queue (Enter)') : l10n.t('Send (Enter)')}
-      onClick={onSend}
+      class={empty ? 'main-button stop' : 'main-button stop beside'}
+      disabled={stopping}
+      aria-label={stopping ? l10n.t('Stopping…') : l10n.t('Stop')}
+      title={l10n.t('Stop (Esc Esc)')}
+      onClick={stop}
     >
-      <Icon name={busy ? 'history' : 'send'} />
-      <span class="main-label">{label}</span>
+      <Icon name="debug-stop" />
+      <span class="main-label">{stopping ? l10n.t('Stopping…') : l10n.t('Stop')}</span>
     </button>
+  );
+  if (stopButton && empty) return stopButton;
+  const label = busy ? l10n.t('Queue') : l10n.t('Send');
+  return (
+    <>
+      {stopButton}
+      <button
+        type="button"
+        class="main-button"
+        disabled={empty || !acceptsPrompts(state)}
+        aria-label={label}
+        title={busy ? l10n.t('Queue (Enter)') : l10n.t('Send (Enter)')}
+        onClick={onSend}
+      >
+        <Icon name={busy ? 'history' : 'send'} />
+        <span class="main-label">{label}</span>
+      </button>
+    </>
   );
 }
 

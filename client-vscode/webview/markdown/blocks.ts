@@ -4,14 +4,23 @@ import DOMPurify from 'dompurify';
 import { Marked, type Token, type Tokens } from 'marked';
 import remend from 'remend';
 import { l10n } from '../common/l10n.ts';
-import { escapeHtml } from './highlight.ts';
+import { EXTENSIONS, type MathToken } from './extensions.ts';
+import { escapeHtml, highlightLines } from './highlight.ts';
 
 export interface CodeBlock {
   kind: 'code';
   code: string;
   language: string;
+  /** the words behind the fence: the language, and sometimes a path */
+  info: string;
   /** the closing fence was read, or the text is complete */
   closed: boolean;
+}
+
+/** A formula on lines of its own. */
+export interface MathBlock {
+  kind: 'math';
+  tex: string;
 }
 
 export interface HtmlBlock {
@@ -20,7 +29,7 @@ export interface HtmlBlock {
   raw: string;
 }
 
-export type Block = CodeBlock | HtmlBlock;
+export type Block = CodeBlock | MathBlock | HtmlBlock;
 
 /** Reads one streamed text. Each call gets the whole text and parses only the part after the finished blocks. */
 export class BlockReader {
@@ -56,7 +65,7 @@ export class BlockReader {
 
   /** Link definitions can affect finished blocks, so a text with definitions is parsed again at the end. */
   private hasLinkDefinitions(text: string): boolean {
-    return /^ {0,3}\[[^\]]+\]:\s/m.test(text) && /\]\[[^\]]*\]/.test(text);
+    return /^ {0,3}\[[^\]^][^\]]*\]:\s/m.test(text) && /\]\[[^\]]*\]/.test(text);
   }
 
   private parseAll(text: string): readonly Block[] {
@@ -84,6 +93,7 @@ export function renderHtml(raw: string, live: boolean): string {
 const marked = new Marked({
   gfm: true,
   breaks: false,
+  extensions: EXTENSIONS,
   renderer: {
     image({ href, text }) {
       // Loading an image could send data that the model has read to a server, so images become links.
@@ -94,7 +104,16 @@ const marked = new Marked({
       return isSafeLink(href) ? `<a href="${escapeHtml(href)}">${content}</a>` : content;
     },
     html({ text }) {
-      return escapeHtml(text);
+      return PLAIN_TAG.test(text) ? text : escapeHtml(text);
+    },
+    table(token) {
+      const row = (cells: Tokens.TableCell[]) => `<tr>${cells.map((cell) => this.tablecell(cell)).join('')}</tr>`;
+      const body = token.rows.map(row).join('');
+      // The frame scrolls sideways; a table that scrolls itself loses its role for screen readers.
+      return `<div class="table"><table><thead>${row(token.header)}</thead><tbody>${body}</tbody></table></div>`;
+    },
+    checkbox({ checked }) {
+      return `<input type="checkbox" disabled${checked ? ' checked' : ''}> `;
     },
     codespan({ text }) {
       const path = /^(?:[\w.@~-]*\/)*[\w.@-]+\.\w{1,8}(?::\d+(?:[-:]\d+)?)?$/.test(text) && !/^[\d.]+$/.test(text);
@@ -102,10 +121,14 @@ const marked = new Marked({
       return path && /[/:]|\.(?:\w{1,4})$/.test(text) ? `<a class="path" href="${escapeHtml(text)}">${code}</a>` : code;
     },
     code({ text, lang }) {
-      return `<pre class="nested"><code data-language="${escapeHtml(lang ?? '')}">${escapeHtml(text)}</code></pre>`;
+      const coloured = highlightLines(text, lang ?? '')?.join('\n') ?? escapeHtml(text);
+      return `<pre class="nested"><code>${coloured}</code></pre>`;
     },
   },
 });
+
+/** Inline tags without attributes that models use because Markdown has no sign for them. Other HTML is shown as text. */
+const PLAIN_TAG = /^<\/?(?:b|br|del|em|i|kbd|s|strong|sub|sup)\s*\/?>$/i;
 
 /** Links to the web, to mail addresses and to files. Other schemes are not rendered as links. */
 const SAFE_LINK = /^(?:https?:|mailto:|file:|vscode-remote:|(?![a-z][\w+.-]*:)|[\w.@~/-]+:\d+)/i;
@@ -121,6 +144,7 @@ const ALLOWED_TAGS = [
   'br',
   'code',
   'del',
+  'details',
   'div',
   'em',
   'h1',
@@ -132,6 +156,7 @@ const ALLOWED_TAGS = [
   'hr',
   'i',
   'input',
+  'kbd',
   'li',
   'ol',
   'p',
@@ -140,6 +165,7 @@ const ALLOWED_TAGS = [
   'span',
   'strong',
   'sub',
+  'summary',
   'sup',
   'table',
   'tbody',
@@ -153,7 +179,7 @@ const ALLOWED_TAGS = [
 function sanitise(html: string): string {
   return DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
-    ALLOWED_ATTR: ['href', 'class', 'type', 'checked', 'disabled', 'start', 'align', 'data-language'],
+    ALLOWED_ATTR: ['aria-label', 'href', 'class', 'type', 'checked', 'disabled', 'open', 'start', 'align', 'data-note'],
     ALLOW_DATA_ATTR: false,
     ALLOWED_URI_REGEXP: SAFE_LINK,
   });
@@ -167,9 +193,11 @@ function toBlock(token: Token, complete: boolean): Block {
   if (token.type === 'code') {
     const code = token as Tokens.Code;
     const closed = complete || /\n {0,3}(`{3,}|~{3,})\s*$/.test(code.raw);
-    const language = (code.lang ?? '').trim().split(/\s+/)[0] ?? '';
-    return { kind: 'code', code: code.text, language, closed };
+    const info = (code.lang ?? '').trim();
+    const language = info.split(/\s+/)[0] ?? '';
+    return { kind: 'code', code: code.text, language, info, closed };
   }
+  if (token.type === 'math' && complete) return { kind: 'math', tex: (token as MathToken).tex };
   return { kind: 'html', raw: token.raw };
 }
 

@@ -60,6 +60,12 @@ export function highlightLines(code: string, language: string): readonly string[
   return splitLines(hljs.highlight(code, { language, ignoreIllegals: true }).value);
 }
 
+/** The language of a file by its name, for `highlightLines`: its extension, or its name in lower case (`makefile`). */
+export function languageOf(uri: string): string {
+  const name = uri.slice(uri.lastIndexOf('/') + 1).toLowerCase();
+  return name.slice(name.lastIndexOf('.') + 1);
+}
+
 /** Splits HTML into lines. Spans that are open at the end of a line are closed there and opened again on the next line. */
 function splitLines(html: string): readonly string[] {
   const open: string[] = [];

@@ -1,11 +1,12 @@
 /** Renders streamed Markdown without flicker: finished blocks keep their DOM nodes, only the last block changes. */
 
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { IconButton, memo, Toolbar } from '../common/controls.tsx';
 import { bytes } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import { post } from '../state/store.ts';
-import { BlockReader, type CodeBlock, renderHtml } from './blocks.ts';
+import { BlockReader, type CodeBlock, type MathBlock, renderHtml } from './blocks.ts';
+import { DiagramImage, FormulaBox, renderInlineMath } from './diagram.tsx';
 import { escapeHtml, highlightLines } from './highlight.ts';
 
 /** Longer texts are shown as plain text with a button to open them in an editor. */
@@ -24,6 +25,7 @@ export const Markdown = memo(({ text, live }: { text: string; live: boolean }) =
       {blocks.map((block, index) => {
         const tail = live && index === blocks.length - 1;
         if (block.kind === 'code') return <Code key={index} block={block} live={tail} />;
+        if (block.kind === 'math') return <Formula key={index} block={block} />;
         return <Html key={index} raw={block.raw} live={tail} />;
       })}
     </div>
@@ -38,6 +40,7 @@ const Html = memo(({ raw, live }: { raw: string; live: boolean }) => {
     if (!node.current || html === written.current) return;
     written.current = html;
     node.current.innerHTML = html;
+    if (!live) renderInlineMath(node.current);
   };
   useLayoutEffect(() => {
     if (!node.current || !isSelected(node.current)) {
@@ -63,11 +66,17 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
     if (node.current) paint(node.current, block, live && !block.closed);
   }, [block.code, block.language, block.closed, live]);
   const { code, language } = block;
+  // A diagram is drawn when its source is complete.
+  const isDiagram = language === 'mermaid' && block.closed && !live;
+  const [showSource, setShowSource] = useState(false);
+  const [fault, setFault] = useState('');
+  const drawn = isDiagram && !showSource && fault === '';
   return (
     <div class="code">
       <div class="code-bar">
         <span class="code-language">{language || l10n.t('text')}</span>
         <Toolbar className="code-actions" label={l10n.t('Code actions')}>
+          {isDiagram && fault === '' && <SourceButton shown={showSource} onChange={setShowSource} />}
           {SHELLS.has(language) && (
             <IconButton
               icon="terminal"
@@ -77,8 +86,8 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
           )}
           <IconButton
             icon="diff"
-            label={l10n.t('Open as diff')}
-            onPress={() => post({ type: 'applyCode', text: code })}
+            label={l10n.t('Apply to the file…')}
+            onPress={() => post({ type: 'applyCode', text: code, info: block.info })}
           />
           <IconButton
             icon="insert"
@@ -88,12 +97,54 @@ const Code = memo(({ block, live }: { block: CodeBlock; live: boolean }) => {
           <IconButton icon="copy" label={l10n.t('Copy code')} onPress={() => post({ type: 'copy', text: code })} />
         </Toolbar>
       </div>
-      <pre tabIndex={0} role="group" aria-label={language ? l10n.t('Code, {0}', language) : l10n.t('Code')}>
-        <code ref={node} />
+      {drawn && <DiagramImage source={code} onFail={setFault} />}
+      {fault !== '' && <p class="meta fault">{l10n.t('This diagram cannot be drawn: {0}', fault)}</p>}
+      <pre
+        hidden={drawn}
+        tabIndex={0}
+        role="group"
+        aria-label={language ? l10n.t('Code, {0}', language) : l10n.t('Code')}
+      >
+        <code ref={node} class={language === 'diff' || language === 'patch' ? 'diff-code' : undefined} />
       </pre>
     </div>
   );
 });
+
+const Formula = memo(({ block }: { block: MathBlock }) => {
+  const [showSource, setShowSource] = useState(false);
+  const [fault, setFault] = useState('');
+  if (fault !== '')
+    return <Code block={{ kind: 'code', code: block.tex, language: 'tex', info: 'tex', closed: true }} live={false} />;
+  return (
+    <div class="code formula-frame">
+      <div class="code-bar">
+        <span class="code-language" />
+        <Toolbar className="code-actions" label={l10n.t('Code actions')}>
+          <SourceButton shown={showSource} onChange={setShowSource} />
+          <IconButton icon="copy" label={l10n.t('Copy code')} onPress={() => post({ type: 'copy', text: block.tex })} />
+        </Toolbar>
+      </div>
+      {showSource ? (
+        <pre>
+          <code>{block.tex}</code>
+        </pre>
+      ) : (
+        <FormulaBox source={block.tex} onFail={setFault} />
+      )}
+    </div>
+  );
+});
+
+function SourceButton({ shown, onChange }: { shown: boolean; onChange: (shown: boolean) => void }) {
+  return (
+    <IconButton
+      icon={shown ? 'eye' : 'code'}
+      label={shown ? l10n.t('Hide source') : l10n.t('Show source')}
+      onPress={() => onChange(!shown)}
+    />
+  );
+}
 
 /** Writes only the lines that changed, so that highlighted lines do not flicker. */
 function paint(node: HTMLElement, block: CodeBlock, growing: boolean): void {
@@ -107,9 +158,17 @@ function paint(node: HTMLElement, block: CodeBlock, growing: boolean): void {
     if (child?.written === text) return;
     const span: HTMLElement & { written?: string } = child ?? node.appendChild(document.createElement('span'));
     span.written = text;
+    span.className = diffKind(block.language, lines[index] ?? '');
     span.innerHTML = text;
   });
   while (node.children.length > html.length) node.lastChild?.remove();
+}
+
+/** The class of a line in a diff; empty in other code. */
+function diffKind(language: string, line: string): string {
+  if (language !== 'diff' && language !== 'patch') return '';
+  if (/^(?:\+\+\+|---) /.test(line)) return 'head';
+  return line.startsWith('+') ? 'added' : line.startsWith('-') ? 'removed' : line.startsWith('@@') ? 'head' : '';
 }
 
 function HugeText({ text }: { text: string }) {
@@ -131,8 +190,23 @@ function onLink(event: MouseEvent): void {
   const link = event.target instanceof Element ? event.target.closest('a') : null;
   if (!link) return;
   event.preventDefault();
+  const { note } = link.dataset;
+  if (note !== undefined) {
+    showNote(event.currentTarget as HTMLElement, link, note);
+    return;
+  }
   const href = link.getAttribute('href');
   if (href) post({ type: 'openLink', href });
+}
+
+/** Goes from the mark of a footnote to the note, and back. */
+function showNote(text: HTMLElement, from: Element, note: string): void {
+  const wanted = from.classList.contains('note-back') ? 'a.note-mark' : 'div.footnote';
+  const target = text.querySelector<HTMLElement>(`${wanted}[data-note="${CSS.escape(note)}"]`);
+  if (!target) return;
+  target.tabIndex = target.tagName === 'A' ? 0 : -1;
+  target.focus({ preventScroll: true });
+  target.scrollIntoView({ block: 'nearest' });
 }
 
 let selecting = false;

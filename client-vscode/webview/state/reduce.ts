@@ -24,7 +24,7 @@ export type LocalAction =
   | { type: 'toggle'; key: string; open: boolean }
   | { type: 'olderRequested' }
   | { type: 'keepWaiting'; at: number }
-  | { type: 'cardsMoved'; visible: readonly string[]; above: readonly string[] }
+  | { type: 'dismissRestored' }
   | { type: 'dismissCrash' };
 
 export function reduce(state: State, action: ToView | LocalAction): State {
@@ -35,6 +35,8 @@ export function reduce(state: State, action: ToView | LocalAction): State {
       return { ...state, trusted: action.trusted };
     case 'server':
       return { ...state, server: action.server };
+    case 'task':
+      return { ...state, task: action.task };
     case 'opening':
       return {
         ...state,
@@ -42,7 +44,7 @@ export function reduce(state: State, action: ToView | LocalAction): State {
         openError: null,
         newSessionMode: action.mode,
         session: null,
-        turns: [],
+        turns: action.keepUnsent ? withUnsent([], state.turns) : [],
         queue: [],
         oldest: '',
         hasMore: false,
@@ -55,6 +57,7 @@ export function reduce(state: State, action: ToView | LocalAction): State {
         crashed:
           state.crashed && action.sessionId !== null && (state.session?.id ?? state.opening) === action.sessionId,
         toggles: {},
+        restored: null,
       };
     case 'loaded':
       return { ...withPage(state, action.page, action.at), queue: action.queue };
@@ -91,6 +94,10 @@ export function reduce(state: State, action: ToView | LocalAction): State {
     case 'session':
       if (action.session.id !== state.session?.id) return state;
       return { ...state, session: action.session };
+    case 'pending':
+      return { ...state, pending: action.files };
+    case 'looking':
+      return { ...state, looking: action.looking };
     case 'context':
       return { ...state, context: action.context };
     case 'approval': {
@@ -147,7 +154,13 @@ export function reduce(state: State, action: ToView | LocalAction): State {
         undo: 'none',
         conflicts: [],
       };
-      return { ...state, turns: [...withoutRefused(state.turns, turn), turn], lastUpdateAt: action.at, crashed: false };
+      return {
+        ...state,
+        turns: [...withoutRefused(state.turns, turn), turn],
+        lastUpdateAt: action.at,
+        crashed: false,
+        restored: null,
+      };
     }
     case 'sendFailed':
       return {
@@ -166,8 +179,6 @@ export function reduce(state: State, action: ToView | LocalAction): State {
       return { ...state, stopping: action.at };
     case 'retrying':
       return mapTurn(state, action.turnId, withoutRetry);
-    case 'cardsMoved':
-      return { ...state, visibleCards: action.visible, cardsAbove: action.above };
     case 'keepWaiting':
       return { ...state, lastUpdateAt: action.at };
     case 'undoing':
@@ -176,8 +187,8 @@ export function reduce(state: State, action: ToView | LocalAction): State {
         undo: action.direction === 'undo' ? 'undoing' : 'redoing',
       }));
     case 'undone': {
-      const { changes, refused } = action.result;
-      const nothing = changes.length === 0 && refused.length > 0;
+      const { changes, refused, commands = [] } = action.result;
+      const nothing = changes.length === 0 && (refused.length > 0 || commands.length > 0);
       const before = action.direction === 'undo' ? 'none' : 'undone';
       const after = action.direction === 'undo' ? 'undone' : 'none';
       return mapTurn(state, action.turnId, (turn) => ({ ...turn, undo: nothing ? before : after, conflicts: refused }));
@@ -198,14 +209,20 @@ export function reduce(state: State, action: ToView | LocalAction): State {
       return { ...state, recent: action.sessions };
     case 'toggle':
       return { ...state, toggles: { ...state.toggles, [action.key]: action.open } };
+    case 'restored':
+      return { ...state, restored: action.restored };
+    case 'dismissRestored':
+      return { ...state, restored: null };
     case 'crashed':
       return { ...state, crashed: true, stopping: null };
     case 'dismissCrash':
       return { ...state, crashed: false };
     case 'mentions':
+    case 'foundMentions':
     case 'attach':
     case 'compose':
     case 'retry':
+    case 'find':
     case 'focus':
     case 'reveal':
       return state; // handled in main.tsx

@@ -2,6 +2,7 @@
 
 import type {
   ApprovalRequest,
+  ClaimItem,
   Command,
   CompactionItem,
   ContentBlock,
@@ -18,7 +19,16 @@ import type {
   UndoResult,
   Usage,
 } from '../../src/protocol.gen.ts';
-import type { Ask, ContextUsage, ModelState, ServerState } from '../messages.ts';
+import type {
+  Ask,
+  ContextUsage,
+  Looking,
+  ModelState,
+  PendingFile,
+  Restored,
+  ServerState,
+  TaskState,
+} from '../messages.ts';
 
 export interface Prose {
   kind: 'message' | 'thought';
@@ -45,7 +55,7 @@ export interface Steer {
   prompt: readonly ContentBlock[];
 }
 
-export type Entry = Prose | Call | Steer | NoticeItem | CompactionItem;
+export type Entry = Prose | Call | Steer | NoticeItem | ClaimItem | CompactionItem;
 
 export interface ChangedFile {
   uri: string;
@@ -110,6 +120,7 @@ type UrgentNews = 'approval' | 'failed' | 'asked';
 
 export interface State {
   server: ServerState;
+  task: TaskState | null;
   trusted: boolean;
   mac: boolean;
   session: Session | null;
@@ -127,13 +138,13 @@ export interface State {
   /** an update was missed, so the session has to be loaded again */
   gap: boolean;
   approvals: readonly PendingApproval[];
-  /** approvals whose card is visible */
-  visibleCards: readonly string[];
-  /** approvals whose card is scrolled out of view above */
-  cardsAbove: readonly string[];
   asks: readonly Ask[];
   queue: readonly QueuedPrompt[];
+  /** files with changes that the user has neither kept nor undone */
+  pending: readonly PendingFile[];
   context: ContextUsage | null;
+  /** what goes with the next prompt */
+  looking: Looking | null;
   stopping: number | null;
   /** when the last update of the running turn arrived */
   lastUpdateAt: number;
@@ -145,6 +156,8 @@ export interface State {
   /** how often each kind of call was allowed once; after the third time the card offers a rule */
   allowedCounts: Readonly<Record<string, number>>;
   crashed: boolean;
+  /** the session in view is a copy that ends before later turns, which were undone */
+  restored: Restored | null;
   /** the latest polite and the latest urgent message for screen readers */
   polite: Announcement;
   urgent: Announcement;
@@ -152,6 +165,7 @@ export interface State {
 
 export const INITIAL: State = {
   server: { status: 'starting' },
+  task: null,
   trusted: true,
   mac: false,
   session: null,
@@ -165,11 +179,11 @@ export const INITIAL: State = {
   lastSeq: 0,
   gap: false,
   approvals: [],
-  visibleCards: [],
-  cardsAbove: [],
   asks: [],
   queue: [],
+  pending: [],
   context: null,
+  looking: null,
   stopping: null,
   lastUpdateAt: 0,
   model: null,
@@ -178,6 +192,7 @@ export const INITIAL: State = {
   toggles: {},
   allowedCounts: {},
   crashed: false,
+  restored: null,
   polite: { n: 0, what: 'ready', detail: '' },
   urgent: { n: 0, what: 'failed', detail: '' },
 };
@@ -186,6 +201,24 @@ export const INITIAL: State = {
 export function isBusy(state: State): boolean {
   const last = state.turns.at(-1);
   return last?.status === 'sending' || (last?.status === 'running' && !state.session?.elsewhere);
+}
+
+/** Whether a prompt can be sent now: it waits for a server that is starting or being installed. */
+export function acceptsPrompts({ server }: State): boolean {
+  switch (server.status) {
+    case 'ready':
+    case 'starting':
+    case 'absent':
+    case 'installing':
+      return true;
+    case 'missing':
+      return server.canInstall;
+    case 'restarting':
+    case 'stopped':
+      return false;
+    default:
+      return server satisfies never;
+  }
 }
 
 export function currentMode(state: State): Mode {

@@ -87,6 +87,8 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       return inTurn(state, turnId, (turn) => ({ ...turn, plan: update.entries }));
     case 'file_changed':
       return inTurn(state, turnId, (turn) => ({ ...turn, files: mergeFile(turn.files, update) }));
+    case 'review_changed': // the host lists what is still pending
+      return state;
     case 'notice': {
       const { retryAfter, ...notice } = update;
       const next = inTurn(state, turnId, (turn) => ({
@@ -98,6 +100,11 @@ export function applyUpdate(state: State, params: UpdateParams, at: number): Sta
       }));
       return notice.level === 'error' ? announce(next, 'failed', notice.message) : next;
     }
+    case 'claim':
+      return inTurn(state, turnId, (turn) => ({
+        ...turn,
+        entries: [...turn.entries, { ...update, id: `claim.${params.seq}`, turnId, seq: params.seq }],
+      }));
     case 'compaction':
       return inTurn(state, turnId, (turn) => ({
         ...turn,
@@ -173,6 +180,7 @@ function addItem(turn: Turn, item: Item): Turn {
     case 'tool_call':
       return { ...turn, entries: upsertCall(turn.entries, item.call) };
     case 'notice':
+    case 'claim':
     case 'compaction':
       return { ...turn, entries: [...turn.entries, item] };
     case 'plan':

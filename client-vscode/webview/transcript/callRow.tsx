@@ -10,8 +10,9 @@ import type { IconName } from '../common/icons.ts';
 import { l10n } from '../common/l10n.ts';
 import { toggle } from '../state/actions.ts';
 import type { Call } from '../state/state.ts';
-import { post } from '../state/store.ts';
+import { post, state as store } from '../state/store.ts';
 import { callTitle, displayStatus } from './callTitle.ts';
+import { hasRun, withRelativePaths } from './failedCall.ts';
 
 const STATUS_ICONS: Record<CallStatus, IconName> = {
   pending: 'loading',
@@ -39,16 +40,16 @@ export const CallRow = memo(({ entry, toggled, diffOpen }: CallProps) => {
   const running = status === 'in_progress' || status === 'pending';
   const diff = call.diff === undefined ? undefined : parseUnifiedDiff(call.diff);
   const short = diff !== undefined && diff.lines.length <= SHORT_DIFF;
-  const open = toggled ?? (call.status === 'failed' || short);
-  const title = callTitle(entry);
+  const open = toggled ?? (short || (call.status === 'failed' && hasRun(call)));
+  const title = callTitle(entry, folder());
   return (
-    <div class={`row call ${status}`}>
+    <div class={`row call ${status}${call.parentId === undefined ? '' : ' child'}`}>
       <div class="row-line">
         <button
           type="button"
           class="row-head"
           aria-expanded={open}
-          aria-label={`${statusLabel(status)}: ${escaped(call.title || call.name)}`}
+          aria-label={status === 'failed' ? title : `${statusLabel(status)}: ${escaped(call.title || call.name)}`}
           onClick={() => toggle(entry.id, !open)}
         >
           <StatusIcon status={status} />
@@ -73,6 +74,11 @@ export const CallRow = memo(({ entry, toggled, diffOpen }: CallProps) => {
   );
 });
 
+/** The workspace folder of the session. It does not change, so the rows need not be rendered again for it. */
+function folder(): string | undefined {
+  return store.peek().session?.workspaceFolder ?? undefined;
+}
+
 function CallBody({ entry, diffOpen }: { entry: Call; diffOpen: boolean }) {
   const { call } = entry;
   const place = call.locations[0];
@@ -90,11 +96,12 @@ function CallBody({ entry, diffOpen }: { entry: Call; diffOpen: boolean }) {
       )}
       {call.recovered && <p class="note">{l10n.t('The model wrote this call as text. Pilotfish recognised it.')}</p>}
       {call.error && !/^exit (code |status )?\d+\.?$/.test(call.error) && (
-        <p class="note error-text">{escaped(call.error)}</p>
+        <p class="note error-text">{escaped(withRelativePaths(call.error, folder()))}</p>
       )}
       {diff ? (
         <Diff
           lines={diff.lines}
+          uri={place?.uri}
           open={diffOpen}
           onOpen={(value) => toggle(`${entry.id}/diff`, value)}
           {...(place && { onEditor: () => post({ type: 'openCallDiff', uri: place.uri, diff: call.diff ?? '' }) })}
@@ -207,7 +214,7 @@ function Lookup({ entry }: { entry: Call }) {
 }
 
 function lookupsTitle(entries: readonly Call[]): string {
-  if (entries.length === 2) return entries.map(callTitle).join(' · ');
+  if (entries.length === 2) return entries.map((entry) => callTitle(entry)).join(' · ');
   const places = new Set(entries.flatMap((entry) => entry.call.locations.map((location) => location.uri)));
   if (places.size >= entries.length - 1) return l10n.t('Explored {0}', files(places.size));
   return l10n.t('{0} lookups', entries.length);

@@ -1,11 +1,12 @@
-/** The title of a tool call, depending on its status: "Running: npm test", "Ran npm test", "Denied: rm -r dist". */
+/** The title of a tool call, depending on its status: "Running: npm test", "Ran npm test", "Not run: …". */
 
 import type { CallStatus, ToolCall } from '../../src/protocol.gen.ts';
 import { escaped, statusLabel } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import type { Call } from '../state/state.ts';
+import { failedTitle } from './failedCall.ts';
 
-export function callTitle({ call, written }: Call): string {
+export function callTitle({ call, written }: Call, folder?: string): string {
   const hasTitle = call.title !== '' && call.title !== call.name;
   const title = escaped((hasTitle ? call.title : streamingTitle(call.name, written)).split('\n', 1)[0] ?? '');
   const status = displayStatus(call);
@@ -19,12 +20,8 @@ export function callTitle({ call, written }: Call): string {
       return `${statusLabel(status)}: ${withoutVerb(title)}`;
     case 'completed':
       return pastTense(title);
-    case 'failed': {
-      const code = /exit (?:code |status )?(\d+)/.exec(`${call.error ?? ''} ${call.result?.text ?? ''}`)?.[1];
-      return code === undefined || !/^Run /.test(title)
-        ? pastTense(title)
-        : l10n.t('{0}, exit {1}', pastTense(title), code);
-    }
+    case 'failed':
+      return failedTitle(call, title, folder);
     default:
       return status satisfies never;
   }
@@ -49,6 +46,10 @@ function pastTense(title: string): string {
       return l10n.t('Wrote {0}', what);
     case 'Delete':
       return l10n.t('Deleted {0}', what);
+    case 'Patch':
+      return l10n.t('Patched {0}', what);
+    case 'Move':
+      return l10n.t('Moved {0}', what);
     case 'Rename':
       return l10n.t('Renamed {0}', what);
     case 'Find':

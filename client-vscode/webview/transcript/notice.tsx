@@ -30,14 +30,35 @@ export const NoticeRow = memo(({ level, message, remedy, cause, turnKey, last }:
   </div>
 ));
 
+interface ClaimProps {
+  text: string;
+  verdict: 'supported' | 'unsupported';
+  evidence: string | undefined;
+}
+
+/** A statement of the answer, with the call that shows it or what is missing. */
+export const ClaimRow = memo(({ text, verdict, evidence }: ClaimProps) => {
+  const verified = verdict === 'supported';
+  return (
+    <div class={`notice claim ${verified ? 'info' : 'warning'}`} role="note">
+      <Icon name={verified ? 'check' : 'warning'} />
+      <div>
+        <span>{verified ? l10n.t('Verified: {0}', text) : l10n.t('Not verified: {0}', text)}</span>
+        {evidence && <span class="remedy">{evidence}</span>}
+      </div>
+    </div>
+  );
+});
+
 /** Shows why a turn failed, the remedies as buttons, and the full message on demand. */
 export function FailureBox({ failure, turn, last }: { failure: Failure; turn: Turn; last: boolean }) {
   const wait = failure.retryAfter === undefined ? undefined : duration(failure.retryAfter * 1000);
   const short = headline(failure.kind, wait);
+  const level = failure.kind === 'closed' ? 'info' : 'error'; // nothing went wrong
   return (
     // Not an alert: a screen reader would read it again whenever the turn is rendered. The announcer reads new failures.
-    <div class="notice error boxed" role="note">
-      <Icon name="error" />
+    <div class={`notice ${level} boxed`} role="note">
+      <Icon name={level} />
       <div>
         <span>{short ?? failure.message}</span>
         {short === undefined && <span class="remedy">{failure.remedy}</span>}

@@ -28,6 +28,8 @@ export function failureRemedies(kind: FailureKind): readonly Remedy[] {
       return ['editPrompt', 'retry', 'selectModel', 'newSession'];
     case 'context':
       return ['summarise', 'newSession', 'selectModel', 'retry'];
+    case 'closed':
+      return ['continue', 'retry'];
     case 'restarted':
       return ['continue', 'retry', 'showLog'];
     case 'storage':
@@ -95,6 +97,8 @@ export function headline(kind: FailureKind, wait: string | undefined): string | 
       return l10n.t('The provider reports that your account has no credit.');
     case 'overloaded':
       return l10n.t('The provider is overloaded.');
+    case 'closed':
+      return l10n.t('Interrupted by a window reload; the last step may be incomplete.');
     case 'restarted':
       return l10n.t('Pilotfish restarted; the last step may be incomplete.');
     default:

@@ -31,6 +31,8 @@ export function turnRows(turn: Turn): readonly Row[] {
   };
   for (const [index, entry] of turn.entries.entries()) {
     if (entry.kind === 'tool_call' && isPlan(entry.call)) continue;
+    // The end of the turn says it, or the turn was resumed.
+    if (entry.kind === 'notice' && entry.cause === 'closed') continue;
     if (entry.kind === 'tool_call' && isLookup(entry.call)) {
       run.push(entry);
       continue;

@@ -2,14 +2,15 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Icon } from '../common/controls.tsx';
-import { focusCard, requestedCard, savedPosition, scroller } from '../common/focus.ts';
+import { savedPosition, scroller } from '../common/focus.ts';
 import { promptText } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import { draft, saveScrollPosition } from '../composer/draft.ts';
 import type { ScrollPosition } from '../messages.ts';
 import { RETRY_PREFIX } from '../state/actions.ts';
-import { type PendingApproval, type State, sessionApprovals, type Turn } from '../state/state.ts';
+import type { State, Turn } from '../state/state.ts';
 import { dispatch, post, state as store } from '../state/store.ts';
+import { FindBox, findOpen } from './find.tsx';
 import {
   afterGrowth,
   extendDown,
@@ -21,12 +22,13 @@ import {
   type Span,
 } from './rows.ts';
 import { ScrollFollower } from './scrollFollower.ts';
-import { Card, type RowContext, TurnView } from './turn.tsx';
+import { type RowContext, TurnView } from './turn.tsx';
 
 /** Distance from the first or last mounted row at which more rows are mounted, in pixels. */
 const MARGIN = 800;
 /** How long after a scroll event the position is evaluated, in ms. The evaluation forces a layout. */
 const SCROLL_DELAY_MS = 80;
+const ALL_ROWS: Span = { after: 0, size: Number.POSITIVE_INFINITY };
 
 export function Transcript({ state }: { state: State }) {
   const box = useRef<HTMLDivElement>(null);
@@ -43,12 +45,12 @@ export function Transcript({ state }: { state: State }) {
 
   const sessionId = state.session?.id;
   const following = !away;
-  const window = mountedRows(state.turns, span);
+  const finding = findOpen.value;
+  const window = mountedRows(state.turns, finding ? ALL_ROWS : span);
 
   useEffect(() => {
     if (!box.current || !content.current) return;
     const one = new ScrollFollower(box.current, content.current);
-    const following = () => one.following.value;
     follower.current = one;
     const unsubscribe = one.following.subscribe((value) => {
       setAway(!value);
@@ -61,13 +63,6 @@ export function Transcript({ state }: { state: State }) {
     scroller.reveal = (selector) => {
       const node = box.current?.querySelector(selector);
       if (node) one.goTo(() => node.scrollIntoView({ block: 'center' }));
-    };
-    scroller.showWhole = (node) => {
-      const { current } = box;
-      if (!current) return;
-      const toEnd = current.scrollHeight - current.clientHeight - current.scrollTop;
-      const hidden = node.getBoundingClientRect().top - current.getBoundingClientRect().top < (following() ? toEnd : 0);
-      if (hidden) one.goTo(() => node.scrollIntoView({ block: 'start' }));
     };
     scroller.leave = () => {
       if (box.current && box.current.scrollHeight > box.current.clientHeight) one.leave();
@@ -119,21 +114,11 @@ export function Transcript({ state }: { state: State }) {
     box.current.scrollTop += row.getBoundingClientRect().top - box.current.getBoundingClientRect().top - position.top;
   }, [savedPosition.value, window.total]);
 
-  // Scroll to the requested card, now or when its rows are mounted.
-  const requested = requestedCard.value;
+  // The whole conversation is searched. Afterwards its rows stay until the user goes to the end.
   useEffect(() => {
-    if (requested === undefined) return;
-    const unanswered = sessionApprovals(state).filter((pending) => !pending.answering);
-    const id = requested ?? nextApproval(unanswered)?.request.approvalId;
-    const card = id && box.current?.querySelector(`[data-approval="${CSS.escape(id)}"]`);
-    if (card) {
-      requestedCard.value = undefined;
-      follower.current?.goTo(() => card.scrollIntoView({ block: 'center' }));
-      focusCard(card);
-    } else if (unanswered.some(({ request }) => request.approvalId === id) && window.total > span.after + span.size) {
-      setSpan(extendUp(span, window.total, maxRows()));
-    }
-  });
+    if (finding && state.hasMore && !state.loadingOlder) loadOlder(state);
+    if (finding) setSpan({ after: 0, size: window.total });
+  }, [finding, state.hasMore, state.loadingOlder, window.total]);
 
   const onScroll = () => {
     const node = box.current;
@@ -149,8 +134,7 @@ export function Transcript({ state }: { state: State }) {
       anchor.current = topRow(node);
       setSpan(extendUp(span, window.total, maxRows()));
     } else if (node.scrollTop < MARGIN && state.hasMore && !state.loadingOlder) {
-      dispatch({ type: 'olderRequested' });
-      post({ type: 'older', before: state.oldest });
+      loadOlder(state);
     } else if (span.after > 0 && node.scrollHeight - node.clientHeight - node.scrollTop < MARGIN) {
       anchor.current = topRow(node);
       setSpan(extendDown(span, maxRows()));
@@ -158,17 +142,12 @@ export function Transcript({ state }: { state: State }) {
   };
 
   const folder = state.session?.workspaceFolder ?? undefined;
-  const context = useMemo<RowContext>(
-    () => ({ folder, approvals: sessionApprovals(state), toggles: state.toggles, allowedCounts: state.allowedCounts }),
-    [folder, sessionId, state.approvals, state.toggles, state.allowedCounts],
-  );
-  const withoutRow = context.approvals.filter((pending) => !hasRow(state.turns, pending));
-  const waitingBelow =
-    away && context.approvals.some((pending) => !state.visibleCards.includes(pending.request.approvalId));
+  const context = useMemo<RowContext>(() => ({ folder, toggles: state.toggles }), [folder, state.toggles]);
   return (
     <main class="transcript-frame" aria-label={l10n.t('Session')}>
       <h1 class="only-read">{state.session?.title || l10n.t('Conversation')}</h1>
-      {pinnedTurn && (
+      {finding && <FindBox />}
+      {pinnedTurn && !finding && (
         <button
           type="button"
           class="passed"
@@ -203,39 +182,26 @@ export function Transcript({ state }: { state: State }) {
               attempt={attemptOf(state.turns, group.turn)}
             />
           ))}
-          {withoutRow.map((pending) => (
-            <Card key={pending.request.approvalId} pending={pending} context={context} />
-          ))}
         </div>
       </div>
       {away && (
-        <button type="button" class={waitingBelow ? 'pill waiting' : 'pill'} onClick={() => scroller.follow()}>
+        <button type="button" class="pill" onClick={() => scroller.follow()}>
           <Icon name="arrow-down" />
-          {waitingBelow
-            ? l10n.t('Approval waiting')
-            : newRows > 0
-              ? l10n.t('Latest · {0} new', newRows)
-              : l10n.t('Latest')}
+          {newRows > 0 ? l10n.t('Latest · {0} new', newRows) : l10n.t('Latest')}
         </button>
       )}
     </main>
   );
 }
 
+function loadOlder({ oldest }: State): void {
+  dispatch({ type: 'olderRequested' });
+  post({ type: 'older', before: oldest });
+}
+
 /** The maximum number of mounted rows. A screen reader can read only mounted rows, so there is no limit for it. */
 function maxRows(): number {
   return document.body.classList.contains('vscode-using-screen-reader') ? Number.POSITIVE_INFINITY : MAX_ROWS;
-}
-
-/** The approval after the focused one; after the last one, the first. */
-function nextApproval(waiting: readonly PendingApproval[]): PendingApproval | undefined {
-  const focused = document.activeElement?.closest<HTMLElement>('[data-approval]')?.dataset.approval;
-  return waiting[(waiting.findIndex(({ request }) => request.approvalId === focused) + 1) % waiting.length];
-}
-
-function hasRow(turns: readonly Turn[], { request }: PendingApproval): boolean {
-  const turn = turns.findLast((one) => one.id === request.turnId);
-  return turn?.entries.some((entry) => entry.id === request.call.id) ?? false;
 }
 
 /** Saves the scroll position with the draft, to restore it after a reload. */

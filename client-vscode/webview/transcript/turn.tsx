@@ -2,28 +2,25 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ContentBlock } from '../../src/protocol.gen.ts';
-import { ApprovalCard, isComposing } from '../approvals/approvalCard.tsx';
+import { isComposing } from '../approvals/approvalCard.tsx';
 import { Button, Chevron, Icon, IconButton, memo, Toolbar } from '../common/controls.tsx';
 import { basename, count, duration, lineRange, promptText } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
 import { draft, promptOf, setDraft } from '../composer/draft.ts';
 import { Markdown } from '../markdown/markdown.tsx';
 import { EMPTY_DRAFT } from '../messages.ts';
-import { resend, toggle } from '../state/actions.ts';
-import { callKind } from '../state/reduce.ts';
-import type { Entry, PendingApproval, Prose, State, Turn } from '../state/state.ts';
-import { newId, post, state as store } from '../state/store.ts';
+import { resend, restore, toggle, turnsAfter } from '../state/actions.ts';
+import type { Entry, Prose, State, Turn } from '../state/state.ts';
+import { newId, post } from '../state/store.ts';
 import { CallRow, LookupsRow } from './callRow.tsx';
-import { NoticeRow } from './notice.tsx';
+import { ClaimRow, NoticeRow } from './notice.tsx';
 import type { Row } from './rows.ts';
 import { TurnEndRow } from './turnEnd.tsx';
 
 /** The state that rows need besides their turn. The object changes only if one of its values changes. */
 export interface RowContext {
   folder: string | undefined;
-  approvals: readonly PendingApproval[];
   toggles: State['toggles'];
-  allowedCounts: State['allowedCounts'];
 }
 
 interface TurnProps {
@@ -78,14 +75,6 @@ function RowView({ row, context, last }: { row: Row; context: RowContext; last: 
         </div>
       );
     case 'call': {
-      const waiting = context.approvals.find((pending) => pending.request.call.id === row.entry.id);
-      if (waiting) {
-        return (
-          <div class="row-slot whole" data-row={row.key}>
-            <Card pending={waiting} context={context} />
-          </div>
-        );
-      }
       return (
         <div class="row-slot" data-row={row.key}>
           <CallRow entry={row.entry} toggled={toggles[row.key]} diffOpen={toggles[`${row.key}/diff`]} />
@@ -113,24 +102,6 @@ function RowView({ row, context, last }: { row: Row; context: RowContext; last: 
     default:
       return row satisfies never;
   }
-}
-
-export function Card({ pending, context }: { pending: PendingApproval; context: RowContext }) {
-  const all = context.approvals;
-  const place = all.indexOf(pending) + 1;
-  const next = all[place]?.request.call.title;
-  const { approvalId } = pending.request;
-  return (
-    <ApprovalCard
-      pending={pending}
-      folder={context.folder}
-      place={place}
-      of={all.length}
-      next={next}
-      allowedBefore={context.allowedCounts[callKind(pending.request)] ?? 0}
-      diffOpen={context.toggles[`${approvalId}/diff`] ?? false}
-    />
-  );
 }
 
 const EntryRow = memo(
@@ -172,6 +143,8 @@ const EntryRow = memo(
             last={lastTurn}
           />
         );
+      case 'claim':
+        return <ClaimRow text={entry.text} verdict={entry.verdict} evidence={entry.evidence} />;
       case 'compaction':
         return (
           <details class="compaction" aria-label={l10n.t('Summary')}>
@@ -212,6 +185,7 @@ function Thought({ entry, live, open }: { entry: Prose; live: boolean; open: boo
 
 const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) => {
   const [long, setLong] = useState(false);
+  const [restoring, setRestoring] = useState(false);
   if (editing) return <EditPrompt turn={turn} />;
   const text = promptText(turn.prompt);
   const isLong = text.length > 1200 || text.split('\n').length > 12;
@@ -226,6 +200,7 @@ const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) 
           {long ? l10n.t('Show less') : l10n.t('Show all')}
         </Button>
       )}
+      {restoring && <RestoreQuestion turn={turn} onClose={() => setRestoring(false)} />}
       {turn.status === 'sending' && <span class="meta prompt-state">{l10n.t('Sending')}</span>}
       {turn.status === 'refused' && (
         <span class="prompt-state error-text">
@@ -246,17 +221,42 @@ const PromptBubble = memo(({ turn, editing }: { turn: Turn; editing: boolean }) 
         <Toolbar className="prompt-actions" label={l10n.t('Prompt actions')}>
           <IconButton icon="copy" label={l10n.t('Copy prompt')} onPress={() => post({ type: 'copy', text })} />
           <IconButton icon="edit" label={l10n.t('Edit and resend')} onPress={() => toggle(`${turn.key}/edit`, true)} />
+          {turn.status !== 'running' && turn.id !== '' && (
+            <IconButton icon="discard" label={l10n.t('Restore to here')} onPress={() => setRestoring(true)} />
+          )}
         </Toolbar>
       )}
     </div>
   );
 });
 
+function RestoreQuestion({ turn, onClose }: { turn: Turn; onClose: () => void }) {
+  return (
+    <div class="restore-question">
+      <p class="meta">
+        {l10n.t('Files and conversation go back to before this prompt. This session keeps the later turns.')}
+      </p>
+      <div class="card-buttons">
+        <Button
+          kind="primary"
+          onPress={() => {
+            onClose();
+            restore(turn);
+          }}
+        >
+          {l10n.t('Restore')}
+        </Button>
+        <Button kind="link" onPress={onClose}>
+          {l10n.t('Cancel')}
+        </Button>
+      </div>
+    </div>
+  );
+}
+
 function EditPrompt({ turn }: { turn: Turn }) {
-  const later = store.value.turns
-    .slice(store.value.turns.indexOf(turn) + 1)
-    .map((one) => one.id)
-    .filter((id) => id !== '');
+  const laterTurns = turnsAfter(turn);
+  const later = laterTurns.map((one) => one.id);
   const box = useRef<HTMLTextAreaElement>(null);
   const [asking, setAsking] = useState(false);
   const close = () => toggle(`${turn.key}/edit`, false);
@@ -264,7 +264,7 @@ function EditPrompt({ turn }: { turn: Turn }) {
     box.current?.focus();
     box.current?.setSelectionRange(box.current.value.length, box.current.value.length);
   }, []);
-  const changed = turn.files.length > 0 || later.length > 0;
+  const changed = [turn, ...laterTurns].some(({ files }) => files.length > 0);
   const send = (files: 'keep' | 'undo') => {
     const text = box.current?.value.trim() ?? '';
     const rest = turn.prompt.filter((block, index) => !(block.type === 'text' && index === 0));
@@ -379,6 +379,8 @@ function PromptBlock({ block, first }: { block: ContentBlock; first: boolean }) 
           {block.diagnostic.message.slice(0, 80)}
         </button>
       );
+    case 'context':
+      return null; // not shown: the server leaves it out of the transcript
     default:
       return block satisfies never;
   }

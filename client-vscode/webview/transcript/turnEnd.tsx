@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Button, Icon, Lines, memo, Path, Toolbar } from '../common/controls.tsx';
 import { count, duration, files, money, promptText, sentence, withoutPath } from '../common/format.ts';
 import { l10n } from '../common/l10n.ts';
-import { continueTurn, resend, retryNow, stop, undo } from '../state/actions.ts';
+import { continueTurn, retry, retryNow, stop, undo } from '../state/actions.ts';
 import type { Call, Turn, TurnEnd } from '../state/state.ts';
 import { dispatch, post, state as store } from '../state/store.ts';
 import { FailureBox, Remedies } from './notice.tsx';
@@ -270,9 +270,14 @@ function Receipt({ turn, last }: { turn: Turn; last: boolean }) {
       <span class="meta facts">{facts.join(' · ')}</span>
       <Toolbar className="receipt-actions" label={l10n.t('Turn actions')}>
         {turn.files.length > 0 && <UndoButton turn={turn} />}
-        {last && turn.prompt.length > 0 && turn.id !== '' && !turn.end?.error && (
-          <Button kind="link" onPress={() => resend(turn.prompt)}>
+        {turn.prompt.length > 0 && turn.id !== '' && !(last && turn.end?.error) && (
+          <Button kind="link" onPress={() => retry(turn)}>
             {l10n.t('Retry')}
+          </Button>
+        )}
+        {turn.id !== '' && (
+          <Button kind="link" onPress={() => post({ type: 'fork', turnId: turn.id })}>
+            {l10n.t('Fork')}
           </Button>
         )}
         {answer && (
@@ -324,6 +329,7 @@ export function receiptFacts(turn: Turn): readonly string[] {
   const tokens = usage ? usage.inputTokens + usage.outputTokens : 0;
   if (tokens > 0) facts.push(l10n.t('{0} tokens', count(tokens)));
   if (usage?.cost !== undefined && usage.cost > 0) facts.push(money(usage.cost));
+  if (usage !== undefined && usage.unpricedRequests > 0) facts.push(l10n.t('price unknown'));
   const calls = turn.entries.filter((entry): entry is Call => entry.kind === 'tool_call');
   const asked = calls.filter((entry) => entry.call.approval?.by === 'user').length;
   const ruled = calls.filter(({ call }) => call.approval?.by === 'rule' && call.approval.decision === 'allow').length;

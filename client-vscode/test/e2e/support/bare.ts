@@ -10,7 +10,15 @@ import { serve, show, type Theme } from '../../harness/page.ts';
 import { EDIT_APPROVAL, EDIT_CALL, loaded, START, updates } from '../../harness/scenes.ts';
 import { type Browser, openBrowser } from './browser.ts';
 
-export const USAGE = { inputTokens: 10, outputTokens: 10, cachedTokens: 0, requests: 1, toolCalls: 0 };
+export const USAGE = {
+  inputTokens: 10,
+  outputTokens: 10,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+  unpricedRequests: 0,
+  requests: 1,
+  toolCalls: 0,
+};
 export const STARTED: Update = { kind: 'turn_started', promptId: 'p1', prompt: [{ type: 'text', text: 'Hi' }] };
 export const ENDED: Update = { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE };
 export const OPEN: readonly ToView[] = [...START, loaded()];
@@ -24,6 +32,31 @@ export const WAITING: readonly ToView[] = [
 export const LONG = 'A paragraph of some length, so that it fills a line or two of the side bar.\n\n'.repeat(40);
 
 export const chunk = (text: string, itemId = 'm1'): Update => ({ kind: 'agent_message_chunk', itemId, text });
+
+/** The parts of the view that can be scrolled horizontally. */
+export function scrollingSideways(page: Page): Promise<string[]> {
+  return page.evaluate(() =>
+    ['html', 'body', '.app', '.transcript', '.dock', '.composer', '.welcome']
+      .flatMap((selector) => [...document.querySelectorAll(selector)])
+      .filter((node) => node.scrollWidth > node.clientWidth)
+      .map((node) => `${node.tagName}.${node.className}`),
+  );
+}
+
+/** The controls and texts that reach beyond the right edge of the view, and are not meant to be scrolled or cut. */
+export function outsideTheView(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const mayBeWide = (node: Element): boolean => {
+      const { overflowX, textOverflow } = getComputedStyle(node);
+      return textOverflow === 'ellipsis' || (/auto|scroll/.test(overflowX) && node.matches('pre, table, .diff'));
+    };
+    const inWide = (node: Element | null): boolean => node !== null && (mayBeWide(node) || inWide(node.parentElement));
+    return [...document.querySelectorAll<HTMLElement>('button, li, p, h2, h3, textarea, .notice, .meta, .chip')]
+      .filter((node) => node.offsetParent !== null && !inWide(node.parentElement) && !node.matches('.only-read'))
+      .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
+      .map((node) => `${node.tagName}.${node.className}`);
+  });
+}
 
 export interface Bare {
   readonly page: Page;

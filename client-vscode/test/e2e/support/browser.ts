@@ -117,7 +117,7 @@ export class Workbench {
   /** Types a prompt and sends it. */
   async ask(text: string): Promise<void> {
     await this.prompt.fill(text);
-    await this.chat.locator('.main-button:not([disabled])').waitFor();
+    await this.chat.locator('.main-button:not([disabled])').last().waitFor();
     await this.prompt.press('Enter');
   }
 
@@ -202,9 +202,9 @@ export class Workbench {
   async command(name: string): Promise<void> {
     const row = this.page.locator('.quick-input-list .monaco-list-row', { hasText: name }).first();
     for (let attempt = 0; ; attempt += 1) {
-      await this.page.keyboard.press('F1');
-      await this.page.locator('.quick-input-widget input').first().fill(`>${name}`);
+      await this.page.keyboard.press('F1'); // lost while a view is loading
       try {
+        await this.page.locator('.quick-input-widget input').first().fill(`>${name}`, { timeout: 5000 });
         await row.waitFor({ timeout: 5000 });
         break;
       } catch (error) {

@@ -1,4 +1,4 @@
-/** A fake Python that can only create an environment and install a wheel, or fail at it. */
+/** A fake Python that can only create environments, install uv or the server into them, and run the server. */
 
 import { chmod, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -8,27 +8,35 @@ export interface Python {
   name?: string;
   /** the error when an environment is created */
   venv?: string;
-  /** the error when the wheel is installed */
+  /** the error when packages are installed */
   fails?: string;
-  /** the program that the installed `pilotfish` runs */
+  /** the error when uv is installed */
+  noUv?: string;
+  /** the program that the installed server runs */
   server?: string;
+  /** the file that the arguments of every call are added to */
+  asked?: string;
 }
 
-/** Writes the fake Python into a folder of the PATH. Its environments contain a copy of it, and the file `asked` with pip's arguments. */
+/** Writes the fake Python into a folder of the PATH. Its environments contain a copy of it. */
 export async function writePython(folder: string, python: Python): Promise<void> {
-  const { version, name = 'python3', venv, fails, server = '/bin/true' } = python;
+  const { version, name = 'python3', venv, fails, noUv, server = '/bin/true', asked = '/dev/null' } = python;
   const say = (words: string) => `echo '${words}' >&2; exit 1`;
+  const packages = fails === undefined ? ':' : say(fails);
   const script = `#!/bin/sh
 PATH=/usr/local/bin:/usr/bin:/bin
+for last; do :; done
+echo "$PWD: $*" >> ${asked}
 case "$*" in
   *version_info*) echo ${version} ;;
-  "-m venv "*) ${venv === undefined ? 'mkdir -p "$3/bin" && cp "$0" "$3/bin/python"' : say(venv)} ;;
-  "-m pip install "*)
-    ${fails === undefined ? ':' : say(fails)}
-    bin=$(dirname "$0")
-    echo "$@" > "$bin/../asked"
-    printf '#!/bin/sh\\nexec ${server} "$@"\\n' > "$bin/pilotfish"
-    chmod +x "$bin/pilotfish" ;;
+  "-I -m venv "*) ${venv === undefined ? 'mkdir -p "$last/bin" && cp "$0" "$last/bin/python"' : say(venv)} ;;
+  "-I -m pip install "*uv.txt)
+    ${noUv === undefined ? ':' : say(noUv)}
+    printf '#!/bin/sh\\necho "$PWD: uv $*" >> ${asked}\\n%s\\n' "${packages}" > "$(dirname "$0")/uv"
+    chmod +x "$(dirname "$0")/uv" ;;
+  "-I -m pip install "*) ${packages} ;;
+  "-I -m pilotfish "*) shift 3; exec ${server} "$@" ;;
+  *) ${say('not known to the fake Python')} ;;
 esac
 `;
   await writeFile(path.join(folder, name), script);

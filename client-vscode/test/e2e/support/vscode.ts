@@ -17,7 +17,8 @@ const CODE_SERVER = path.join(E2E, 'code-server/node_modules/code-server');
 export interface Options {
   settings?: Record<string, unknown>;
   env?: Record<string, string>;
-  vsix?: string;
+  /** packaged extensions to install */
+  vsix?: readonly string[];
   /** needed by mocha in the extension host; hides notifications */
   smokeTestDriver?: boolean;
   trust?: boolean;
@@ -76,11 +77,8 @@ export async function startVscode(options: Options = {}): Promise<Vscode> {
     ...options.env,
   };
   if (options.vsix) {
-    await promisify(execFile)(
-      path.join(E2E, 'bin/node'),
-      [CODE_SERVER, ...places, '--install-extension', options.vsix],
-      { env },
-    );
+    const installed = options.vsix.flatMap((vsix) => ['--install-extension', vsix]);
+    await promisify(execFile)(path.join(E2E, 'bin/node'), [CODE_SERVER, ...places, ...installed], { env });
   }
   const port = await freePort();
   const args = [

@@ -50,6 +50,8 @@ export interface WorldOptions {
   settings?: Record<string, unknown>;
   env?: Record<string, string>;
   trust?: boolean;
+  /** packaged extensions beside ours */
+  extensions?: readonly string[];
   viewport?: { width: number; height: number };
 }
 
@@ -86,10 +88,14 @@ export async function makeWorld(options: WorldOptions = {}): Promise<World> {
     'pilotfish.server.command': [path.join(ROOT, '.venv/bin/pilotfish')],
     'pilotfish.model': 'openai-chat:scripted',
     'pilotfish.baseUrl': provider.url,
+    // Titles are requests of their own, which most scripts do not expect.
+    'pilotfish.titles': false,
+    // Turns of many tests end while the chat is hidden.
+    'pilotfish.notifyFinished': false,
     ...options.settings,
   };
   const vscode = await startVscode({
-    vsix: VSIX,
+    vsix: [VSIX, ...(options.extensions ?? [])],
     trust: options.trust ?? false,
     settings,
     env: {

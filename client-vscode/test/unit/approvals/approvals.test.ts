@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { showApprovalOfOtherSession } from '../../../src/approvals/approvalCommands.ts';
+import type { ApprovalRequest } from '../../../src/protocol.gen.ts';
 import type { Services } from '../../../src/services.ts';
 import type { ToView } from '../../../webview/messages.ts';
 import { COMMAND_APPROVAL, EDIT_APPROVAL, SESSION } from '../../harness/scenes.ts';
@@ -87,19 +88,22 @@ describe('approvals', () => {
     const { approvals, transport } = connected();
     void transport.requestApproval(EDIT_APPROVAL);
     expect(approvals.acceptsKeys('a1')).toBe(false);
-    approvals.setVisibleCards(['a1'], null);
+    approvals.setCards('a1', ['a2']);
     expect(approvals.acceptsKeys('a1')).toBe(false);
     vi.advanceTimersByTime(600);
     expect(approvals.acceptsKeys('a1')).toBe(true);
+    // A listed approval becomes the card: it has been seen, but not for long enough as the card.
+    approvals.setCards('a2', []);
+    expect(approvals.acceptsKeys('a2')).toBe(false);
     vi.useRealTimers();
   });
 
-  it('applies keys to the focused card, else the oldest of the session, else the oldest', () => {
+  it('applies keys to the visible card, else the oldest of the session, else the oldest', () => {
     const { approvals, transport } = connected();
     const ofOtherSession = { ...EDIT_APPROVAL, approvalId: 'other', sessionId: 's2' };
     for (const request of [ofOtherSession, EDIT_APPROVAL, COMMAND_APPROVAL]) void transport.requestApproval(request);
     const currentFor = (focused: string | null, session: string | undefined) => {
-      approvals.setVisibleCards(['a1', 'a2'], focused);
+      approvals.setCards(focused, []);
       return approvals.current(session)?.approvalId;
     };
     expect([
@@ -108,6 +112,29 @@ describe('approvals', () => {
       currentFor('gone', 's1'),
       currentFor(null, undefined),
     ]).toEqual(['a2', 'a1', 'a1', 'other']);
+  });
+
+  it('allows all edits of a turn, also later ones, but nothing that must be seen', async () => {
+    const { approvals, transport } = connected();
+    const option = { id: 'allow_session' as const, label: '', matches: [], excludes: [] };
+    const edit = (approvalId: string, more: Partial<ApprovalRequest> = {}): ApprovalRequest => ({
+      ...EDIT_APPROVAL,
+      options: [...EDIT_APPROVAL.options.filter(({ id }) => id !== 'allow_session'), option],
+      ...more,
+      approvalId,
+    });
+    const first = transport.requestApproval(edit('first')).answer;
+    const second = transport.requestApproval(edit('second')).answer;
+    void transport.requestApproval(COMMAND_APPROVAL);
+    await approvals.allowTurnEdits('first');
+    expect([await first, await second]).toEqual([{ optionId: 'allow_once' }, { optionId: 'allow_once' }]);
+    expect(await transport.requestApproval(edit('later')).answer).toEqual({ optionId: 'allow_once' });
+    void transport.requestApproval(edit('sensitive', { options: [] }));
+    void transport.requestApproval(edit('elsewhere', { turnId: 'another' }));
+    expect(approvals.pending.map(({ approvalId }) => approvalId)).toEqual(['a2', 'sensitive', 'elsewhere']);
+    approvals.endTurn(EDIT_APPROVAL.turnId);
+    void transport.requestApproval(edit('after'));
+    expect(approvals.pending.at(-1)?.approvalId).toBe('after');
   });
 
   it('shows the approval of another session, even if the session in view has one', async () => {

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Approvals } from '../../../src/approvals/approvals.ts';
 import { Notifications, notificationFor } from '../../../src/approvals/notifications.ts';
 import type { ApprovalRequest } from '../../../src/protocol.gen.ts';
-import { COMMAND_APPROVAL, EDIT_APPROVAL } from '../../harness/scenes.ts';
+import { COMMAND_APPROVAL, EDIT_APPROVAL, TRIED_APPROVAL } from '../../harness/scenes.ts';
 import { connected } from '../support/transport.ts';
 import { LOG, pressed, settings, shown } from '../support/vscode.ts';
 
@@ -31,10 +31,11 @@ describe('notifications', () => {
       () => inView,
       async (id) => void opened.push(id),
       async () => {},
+      () => undefined,
       LOG,
     );
     const answers = requests.map((request) => transport.requestApproval(request).answer);
-    approvals.setVisibleCards(visible, null);
+    approvals.setCards(visible[0] ?? null, visible.slice(1));
     await vi.advanceTimersByTimeAsync(900);
     if (inView) expect(shown).toEqual([]);
     late(approvals);
@@ -55,16 +56,13 @@ describe('notifications', () => {
   });
 
   it('gives a visible chat time to render the card', async () => {
-    await notified([EDIT_APPROVAL], [], { inView: true, late: (approvals) => approvals.setVisibleCards(['a1'], null) });
+    await notified([EDIT_APPROVAL], [], { inView: true, late: (approvals) => approvals.setCards('a1', []) });
     expect(shown).toEqual([]);
   });
 
-  it('shows one for a card that is scrolled out of view', async () => {
-    await notified([EDIT_APPROVAL], [], {
-      inView: true,
-      late: (approvals) => approvals.setVisibleCards([], null, ['a1']),
-    });
-    expect(shown).toEqual(['Pilotfish: Edit src/auth.ts?']);
+  it('shows none for an approval that is listed beside the card', async () => {
+    await notified([EDIT_APPROVAL, COMMAND_APPROVAL], ['a2', 'a1']);
+    expect(shown).toEqual([]);
   });
 
   it('does not wait forever for a chat that does not render the card', async () => {
@@ -98,42 +96,52 @@ describe('notifications', () => {
       () => false,
       async () => {},
       async () => {},
+      () => undefined,
       LOG,
     );
     const { answer } = transport.requestApproval(EDIT_APPROVAL);
     pressed.next = (message) => {
       if (!message.includes('Edit')) return undefined;
-      void approvals.answer('a1', { optionId: 'reject' });
-      return 'Allow';
+      void approvals.answer('a1', { optionId: 'allow_once' });
+      return 'Deny';
     };
     await vi.advanceTimersByTimeAsync(900);
     vi.useRealTimers();
     notifications.dispose();
-    expect(await answer).toEqual({ optionId: 'reject' });
+    expect(await answer).toEqual({ optionId: 'allow_once' });
     expect(shown).toEqual(['Pilotfish: Edit src/auth.ts?', 'Already answered']);
   });
 });
 
 describe('the text of a notification', () => {
-  const command = (text: string) => ({
+  const command = (text: string, args: Record<string, unknown> = {}, cwd = '/project') => ({
     ...COMMAND_APPROVAL,
-    call: { ...COMMAND_APPROVAL.call, title: `Run ${text}` },
-    preview: { kind: 'command' as const, command: text, cwd: '/', parsed: [] },
+    call: { ...COMMAND_APPROVAL.call, title: `Run ${text}`, args: { command: text, ...args } },
+    preview: { kind: 'command' as const, command: text, cwd, parsed: [] },
+  });
+  const FOLDER = 'file:///project';
+
+  it.each([
+    [command('npm test'), 'Run npm test?'],
+    [command('npm start', { background: true }), 'Run npm start (in the background)?'],
+    [command('npm test', { timeout: 90 }), 'Run npm test (for at most 1m 30s)?'],
+    [command('rm -r *', {}, '/'), 'Run rm -r * (in /)?'],
+  ])('offers to allow a command that it shows completely: %#', (request, message) => {
+    expect(notificationFor(request, FOLDER)).toEqual({ message, allow: true });
   });
 
-  it('offers to allow a call that it shows completely', () => {
-    expect(notificationFor(EDIT_APPROVAL)).toEqual({ message: 'Edit src/auth.ts?', allow: true });
-    expect(notificationFor(command('npm test'))).toEqual({ message: 'Run npm test?', allow: true });
-  });
-
-  it('does not offer to allow a long command (16)', () => {
-    const { message, allow } = notificationFor(command(`echo ${'x'.repeat(200)}`));
+  it.each([
+    ['a long command (16)', command(`echo ${'x'.repeat(200)}`)],
+    ['a title that is shorter than the command', { ...command(`echo ${'x'.repeat(200)}`), call: command('ls').call }],
+    ['several lines (17)', command('echo a\nrm -rf b')],
+    ['hidden characters (17)', command('echo \u202e')],
+    ['a link', command('echo [x](command:y)')],
+    ['an edit', EDIT_APPROVAL],
+    ['what a tried command changed', TRIED_APPROVAL],
+    ['a call of another tool', { ...EDIT_APPROVAL, preview: { kind: 'text' as const, text: '{"all": true}' } }],
+  ])('does not offer to allow %s', (_, request) => {
+    const { message, allow } = notificationFor(request, FOLDER);
     expect(allow).toBe(false);
     expect(message.length).toBeLessThanOrEqual(120);
-  });
-
-  it('does not offer to allow multiple lines or hidden characters (17)', () => {
-    expect(notificationFor(command('echo a\nrm -rf b')).allow).toBe(false);
-    expect(notificationFor(command('echo \u202e')).allow).toBe(false);
   });
 });

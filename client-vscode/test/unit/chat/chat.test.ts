@@ -84,7 +84,10 @@ function rig() {
   } as unknown as ChatView;
   const sessions = { upsert: () => {}, render: () => {} } as unknown as SessionTree;
   const drafts = new Drafts(storage);
-  const chat = new Chat(storage, view, connection, approvals, sessions, drafts, LOG);
+  const chat = new Chat(storage, view, connection, approvals, sessions, drafts, LOG, () => ({
+    type: 'context',
+    git: true,
+  }));
   connection.attach(transport);
   const services = { chat, view, approvals, drafts, sessions } as unknown as Services;
   const receive = (message: FromView) => reportRejection(handleViewMessage(services, message), LOG, message.type);

@@ -23,11 +23,23 @@ describe('drafts', () => {
   });
 
   it('are deleted only when the server has the prompt (30)', () => {
-    const drafts = new Drafts(storage());
+    const stored = storage();
+    const drafts = new Drafts(stored);
     drafts.startSending('p1', 's1', draft);
-    expect(drafts.get('s1')).toEqual(draft);
+    const afterReload = () => new Drafts(stored).get('s1');
+    expect(afterReload()).toEqual(draft);
     drafts.confirm('p1');
-    expect(drafts.get('s1')).toEqual(EMPTY_DRAFT);
+    expect(afterReload()).toEqual(EMPTY_DRAFT);
+  });
+
+  it('are not given back to the composer while their prompt is being sent', () => {
+    const drafts = new Drafts(storage());
+    drafts.save(null, { ...draft, scroll: { row: 'r1', top: 4 } });
+    drafts.startSending('p1', null, draft);
+    expect(drafts.get(null)).toEqual(EMPTY_DRAFT);
+    expect(drafts.get('')).toEqual(EMPTY_DRAFT);
+    drafts.save(null, { ...EMPTY_DRAFT, text: 'the next prompt' });
+    expect(drafts.get(null).text).toBe('the next prompt');
   });
 
   it('stay if the user changed them since', () => {

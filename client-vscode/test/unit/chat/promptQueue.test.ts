@@ -32,3 +32,50 @@ it('the queue is sent after the update of the step that read a steered prompt', 
   await queue.publish();
   expect(posted.slice(0, 2)).toEqual(['updates', 'queue']);
 });
+
+it('the first update is sent at once, and those that follow soon are sent together', () => {
+  vi.useFakeTimers();
+  const posted: number[][] = [];
+  const batch = new UpdateBatch((message) => {
+    if (message.type === 'updates') posted.push(message.updates.map(({ seq }) => seq));
+  });
+  const update = (seq: number): UpdateParams => ({
+    sessionId: 's1',
+    turnId: 't1',
+    seq,
+    update: { kind: 'agent_message_chunk', itemId: 'm', text: 'a' },
+  });
+  for (const seq of [1, 2, 3]) batch.push(update(seq));
+  expect(posted).toEqual([[1]]);
+  vi.advanceTimersByTime(60);
+  vi.advanceTimersByTime(60);
+  batch.push(update(4));
+  expect(posted).toEqual([[1], [2, 3], [4]]);
+  vi.useRealTimers();
+});
+
+it('after a stop the queue is resumed with its first prompt, or cleared', async () => {
+  const { connection, transport } = connected();
+  const prompts = ['p1', 'p2'].map((promptId) => ({ promptId, prompt: [], kind: 'queue' as const }));
+  const sent: [string, unknown][] = [];
+  transport.sendRequest = async (method, params) => {
+    if (method !== 'pilotfish/queue/list') sent.push([method, params]);
+    return { prompts };
+  };
+  const view = { post: () => {}, flushUpdates: () => {} };
+  const queue = new PromptQueue(
+    connection,
+    view,
+    { confirm: () => {} },
+    () => SESSION,
+    () => {},
+  );
+  await queue.resume();
+  expect(sent).toEqual([
+    ['pilotfish/queue/remove', { sessionId: 's1', promptId: 'p1' }],
+    ['pilotfish/session/prompt', { sessionId: 's1', promptId: 'p1.n', prompt: [], whenBusy: 'queue' }],
+  ]);
+  sent.length = 0;
+  await queue.clearAll();
+  expect(sent.map(([, params]) => (params as { promptId: string }).promptId)).toEqual(['p1', 'p2']);
+});

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { forkBefore, lastPrompt, undoTurns } from '../../../src/chat/turnHistory.ts';
+import { forkAfter, forkBefore, lastPrompt, redoTurns, undoTurns } from '../../../src/chat/turnHistory.ts';
 import type { Item, SessionLoadParams } from '../../../src/protocol.gen.ts';
 import { Connection, type Transport } from '../../../src/server/connection.ts';
 import { SESSION } from '../../harness/scenes.ts';
@@ -93,6 +93,22 @@ describe('undoing several turns', () => {
       ['t3', 't2', 't1'].map((turnId) => ({ sessionId: 's1', turnId })),
     );
     expect(logged).toEqual(['t3', 't2', 't1'].map((turnId) => `undo ${turnId}: nothing to undo`));
+  });
+});
+
+describe('redoing several turns', () => {
+  it('starts with the oldest', async () => {
+    const { connection, asked } = serverWith([]);
+    await redoTurns(connection, 's1', ['t1', 't2'], () => {});
+    expect(asked).toEqual(['t1', 't2'].map((turnId) => ['pilotfish/session/redo', { sessionId: 's1', turnId }]));
+  });
+});
+
+describe('a fork after a turn', () => {
+  it('has the last item of the turn', async () => {
+    const { connection, asked } = serverWith(transcript(3, 4, 700));
+    await forkAfter(connection, 's1', 't1');
+    expect(asked).toEqual([['pilotfish/session/fork', { sessionId: 's1', itemId: 't1.3' }]]);
   });
 });
 

@@ -1,15 +1,17 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { ExtensionContext } from 'vscode';
 import type { Chat } from '../../../src/chat/chat.ts';
+import { LongTask } from '../../../src/chat/longTask.ts';
+import { Keys } from '../../../src/models/keys.ts';
 import { Models } from '../../../src/models/models.ts';
-import { Connection, type Transport } from '../../../src/server/connection.ts';
 import type { ModelState } from '../../../webview/messages.ts';
-import { input, picked, settings } from '../support/vscode.ts';
+import { answering, memory } from '../support/server.ts';
+import { input, LOG, picked, pressed, settings } from '../support/vscode.ts';
 
 const MODELS = [
-  { id: 'demo', label: 'Demo', provider: 'demo', available: true },
+  { id: 'demo', label: 'Demo', provider: 'demo', available: true, local: true },
   { id: 'anthropic:claude-x', label: 'claude-x', provider: 'anthropic', available: false, reason: 'No key.' },
-  { id: 'ollama:qwen3', label: 'qwen3', provider: 'Ollama', available: true, images: false },
+  { id: 'ollama:qwen3', label: 'qwen3', provider: 'Ollama', available: true, images: false, tools: false, local: true },
+  { id: 'work:m', label: 'm', provider: 'work', available: true, local: false },
   {
     id: 'openai:gpt-x',
     label: 'gpt-x',
@@ -20,42 +22,48 @@ const MODELS = [
   },
 ];
 
-function rig(session: { id: string; model: string; busy: boolean } | null = null) {
+const OF_EDITOR = {
+  id: 'vscode:copilot/gpt-x',
+  label: 'GPT X',
+  provider: 'VS Code’s language models',
+  available: true,
+};
+
+const ANSWERS: Record<string, unknown> = {
+  'pilotfish/model/list': { models: MODELS, current: 'demo' },
+  'pilotfish/endpoint/list': { endpoints: [] },
+  'pilotfish/endpoint/test': { ok: true },
+};
+
+function rig(session: { id: string; model: string; busy: boolean } | null = null, listed: object[] = MODELS) {
   const sent: [string, unknown][] = [];
-  const transport: Transport = {
-    sendRequest: async (method, params) => {
-      if (method !== 'pilotfish/model/list') sent.push([method, params]);
-      return method === 'pilotfish/model/list' ? { models: MODELS, current: 'demo' } : { session };
-    },
-    sendNotification: async () => {},
-    onRequest: () => ({ dispose: () => {} }),
-    onNotification: () => ({ dispose: () => {} }),
-  };
-  const connection = new Connection();
-  connection.attach(transport);
-  const secrets = new Map<string, string>();
-  const state = new Map<string, unknown>();
-  const context = {
-    secrets: {
-      get: async (name: string) => secrets.get(name),
-      store: async (name: string, key: string) => void secrets.set(name, key),
-      delete: async (name: string) => void secrets.delete(name),
-    },
-    globalState: {
-      get: (name: string, otherwise: unknown) => state.get(name) ?? otherwise,
-      update: async (name: string, value: unknown) => void state.set(name, value),
-    },
-  } as unknown as ExtensionContext;
+  const answers = { ...ANSWERS, 'pilotfish/model/list': { models: listed, current: 'demo' } } as typeof ANSWERS;
+  const { connection, attach } = answering((method, params) => {
+    if (method !== 'pilotfish/model/list') sent.push([method, params]);
+    return answers[method] ?? { session };
+  });
+  attach();
+  const { context, secrets, state } = memory();
   const shown: ModelState[] = [];
   const chat = {
     session,
     setModel: (model: ModelState) => shown.push(model),
     updateSession: () => {},
   } as unknown as Chat;
-  return { models: new Models(context, connection, chat), sent, secrets, state, shown };
+  const server = { installLocalModels: async () => {}, onProgress: () => ({ dispose: () => {} }) };
+  const task = new LongTask(async () => {}, LOG);
+  return {
+    models: new Models(new Keys(context, connection), connection, chat, server, task),
+    sent,
+    secrets,
+    state,
+    shown,
+    answers,
+  };
 }
 
 beforeEach(() => {
+  pressed.next = undefined;
   input.next = undefined;
   picked.next = undefined;
   picked.offered = [];
@@ -119,14 +127,28 @@ describe('the list of models', () => {
     const { models } = rig();
     await models.select();
     expect(picked.offered.map(({ label }) => label)).toEqual([
-      '$(check) Demo',
+      'Connect a model…',
+      'Demo',
       'qwen3',
+      'm',
       'gpt-x',
       'API key required',
-      '$(key) claude-x',
+      'claude-x',
       '',
-      '$(edit) Other model…',
-      '$(gear) Configure models…',
+      'Thinking effort…',
+      'Other model…',
+      'Configure models…',
+    ]);
+  });
+
+  it('ends with the way to connect another model, once one is connected', async () => {
+    const { models } = rig({ id: 's1', model: 'openai:gpt-x', busy: false });
+    await models.select();
+    expect(picked.offered.map(({ label }) => label).slice(-4)).toEqual([
+      'Connect a model…',
+      'Thinking effort…',
+      'Other model…',
+      'Configure models…',
     ]);
   });
 
@@ -136,10 +158,12 @@ describe('the list of models', () => {
     expect(picked.offered.map(({ description }) => description)).toContain('OpenAI · 200k · $2.5/$15');
   });
 
-  it('shows which model does not accept images', async () => {
+  it('shows what a model cannot do, and that its price is unknown', async () => {
     const { models } = rig();
     await models.select();
-    expect(picked.offered.map(({ description }) => description)).toContain('Ollama · no images');
+    const descriptions = picked.offered.map(({ description }) => description);
+    expect(descriptions).toContain('Ollama · no tool calls · no images');
+    expect(descriptions).toContain('work · price unknown');
   });
 
   it('asks for a missing key and then uses the model', async () => {
@@ -149,6 +173,82 @@ describe('the list of models', () => {
     await models.select();
     expect(secrets.get('pilotfish.key.anthropic')).toBe('sk-secret');
     expect(settings.model).toBe('anthropic:claude-x');
+  });
+});
+
+describe('connecting', () => {
+  it('asks for the provider, the key, and then for one of its models', async () => {
+    const { models, secrets } = rig();
+    const titles: string[][] = [];
+    picked.next = (items) => {
+      titles.push(items.map(({ label }) => label));
+      return titles.length === 1
+        ? items.find(({ label }) => label.startsWith('Connect'))
+        : items.find(({ label }) => /anthropic|claude/.test(label));
+    };
+    input.next = ' sk-secret ';
+    await models.select();
+    expect(titles.slice(1)).toEqual([
+      ['anthropic', 'Ollama', 'work', 'OpenAI', 'OpenRouter', 'On this machine, nothing leaves it', 'Custom endpoint…'],
+      ['claude-x'],
+    ]);
+    expect(secrets.get('pilotfish.key.anthropic')).toBe('sk-secret');
+    expect(settings.model).toBe('anthropic:claude-x');
+  });
+
+  it('a wrong key is found when it is entered, and asked for again', async () => {
+    const { models, sent, answers } = rig();
+    const refusal = {
+      ok: false,
+      error: { message: 'The provider did not accept the API key: “revoked”.', remedy: '' },
+    };
+    answers['pilotfish/endpoint/test'] = refusal;
+    picked.next = (items) => items.find(({ label }) => label.includes('claude-x'));
+    input.next = 'sk-wrong';
+    const asked: string[] = [];
+    pressed.next = (message) => {
+      asked.push(message);
+      answers['pilotfish/endpoint/test'] = { ok: true };
+      return 'Change it…';
+    };
+    await models.select();
+    expect(asked).toEqual([refusal.error.message]);
+    expect(sent.filter(([method]) => method === 'pilotfish/secret/set')).toHaveLength(2);
+    expect(settings.model).toBe('anthropic:claude-x');
+  });
+
+  it('asks for the name of a model where the provider has no list', async () => {
+    const { models, sent } = rig();
+    picked.next = (items) => items.find(({ label }) => /^Connect|OpenRouter/.test(label));
+    input.next = (prompt) => (prompt.startsWith('The name') ? 'qwen/qwen3' : 'sk-or');
+    await models.select();
+    expect(sent).toContainEqual(['pilotfish/endpoint/test', { model: 'openrouter:qwen/qwen3' }]);
+    expect(settings.model).toBe('openrouter:qwen/qwen3');
+  });
+
+  it('VS Code’s own models need no key, and no key can be set for them', async () => {
+    const { models, sent } = rig(null, [...MODELS, OF_EDITOR]);
+    picked.next = (items) => items.find(({ label }) => /VS Code|GPT X/.test(label));
+    await models.connect();
+    expect(settings.model).toBe('vscode:copilot/gpt-x');
+    expect(sent.map(([method]) => method)).not.toContain('pilotfish/secret/set');
+    picked.next = undefined;
+    await models.setKey();
+    expect(picked.offered.map(({ label }) => label)).toEqual(['anthropic', 'Ollama', 'work', 'OpenAI', 'OpenRouter']);
+  });
+
+  it('without a key the model in use stays', async () => {
+    const { models } = rig();
+    picked.next = (items) => items.find(({ label }) => label.includes('claude-x'));
+    await models.select();
+    expect(settings.model).toBeUndefined();
+  });
+
+  it('the thinking effort is chosen in the picker', async () => {
+    const { models } = rig();
+    picked.next = (items) => items.find(({ label }) => label.startsWith('Thinking') || label === 'High');
+    await models.select();
+    expect(settings.thinking).toBe('high');
   });
 });
 

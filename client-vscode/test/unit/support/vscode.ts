@@ -20,20 +20,66 @@ export const pressed: { next: ((message: string, buttons: readonly string[]) => 
   next: undefined,
 };
 export const settings: Record<string, unknown> = {};
-/** the input of the next input box; undefined closes it */
-export const input: { next: string | undefined } = { next: undefined };
+/** the input of the next input box, by its prompt if it is a function; undefined closes it */
+export const input: { next: string | undefined | ((prompt: string) => string | undefined) } = { next: undefined };
 /** the items of the last quick pick, and the function that picks one */
 export const picked: {
   offered: readonly { label: string; description?: string }[];
   next: ((items: readonly { label: string }[]) => { label: string } | undefined) | undefined;
 } = { offered: [], next: undefined };
 
+/** the files that the next open dialog returns */
+export const opened: { next: { fsPath: string }[] | undefined } = { next: undefined };
+
+export class CancellationTokenSource {
+  private readonly cancelled = new EventEmitter<void>();
+  readonly token = { isCancellationRequested: false, onCancellationRequested: this.cancelled.event };
+  cancel(): void {
+    this.token.isCancellationRequested = true;
+    this.cancelled.fire();
+  }
+  dispose(): void {}
+}
+
 export const l10n = {
   t: (message: string, ...values: (string | number)[]) =>
     message.replace(/\{(\d+)\}/g, (_, index) => String(values[Number(index)])),
 };
 
+/** the open picker that `createQuickPick` made last */
+export const live = {
+  items: [] as readonly { label: string; description?: string }[],
+  accepted: () => {},
+  hide: () => {},
+  selected: [] as unknown[],
+  accept(label: string): void {
+    live.selected = live.items.filter((item) => item.label === label);
+    live.accepted();
+  },
+};
+
 export const window = {
+  createQuickPick: () => {
+    const hidden = new EventEmitter<void>();
+    live.hide = () => hidden.fire();
+    return {
+      set items(items: typeof live.items) {
+        live.items = items;
+      },
+      get selectedItems() {
+        return live.selected;
+      },
+      onDidAccept: (listener: () => void) => {
+        live.accepted = listener;
+      },
+      onDidTriggerItemButton: () => {},
+      onDidChangeValue: () => {},
+      onDidHide: hidden.event,
+      show: () => {},
+      hide: () => hidden.fire(),
+      dispose: () => {},
+    };
+  },
   setStatusBarMessage: (text: string) => void shown.push(text),
   showInformationMessage: async (message: string, ...buttons: string[]) => {
     shown.push(message);
@@ -43,7 +89,10 @@ export const window = {
     shown.push(message);
     return pressed.next?.(message, buttons);
   },
-  showInputBox: async () => input.next,
+  showOpenDialog: async () => opened.next,
+  showInputBox: async ({ prompt = '' }: { prompt?: string }) =>
+    typeof input.next === 'function' ? input.next(prompt) : input.next,
+  withProgress: async <T>(_: unknown, work: (progress: unknown, token: unknown) => Promise<T>) => work({}, undefined),
   showQuickPick: async (items: readonly { label: string }[]) => {
     picked.offered = items;
     return picked.next?.(items);
@@ -81,7 +130,15 @@ export const workspace = {
   }),
 };
 
+export const ProgressLocation = { Notification: 15 };
+export const extensions = { getExtension: () => undefined };
 export const ConfigurationTarget = { Global: 1 };
+export class ThemeIcon {
+  readonly id: string;
+  constructor(id: string) {
+    this.id = id;
+  }
+}
 export const QuickPickItemKind = { Separator: -1 };
 
 /** A log that records errors and warnings. */
@@ -91,3 +148,62 @@ export const LOG = {
   warn: (text: string) => void logged.push(text),
   info: () => {},
 } as unknown as import('vscode').LogOutputChannel;
+
+// The language models of VS Code.
+export class LanguageModelTextPart {
+  constructor(readonly value: string) {}
+}
+export class LanguageModelToolCallPart {
+  constructor(
+    readonly callId: string,
+    readonly name: string,
+    readonly input: object,
+  ) {}
+}
+export class LanguageModelToolResultPart {
+  constructor(
+    readonly callId: string,
+    readonly content: unknown[],
+  ) {}
+}
+export class LanguageModelDataPart {
+  constructor(
+    readonly data: Uint8Array,
+    readonly mimeType: string,
+  ) {}
+  static image(data: Uint8Array, mimeType: string) {
+    return new LanguageModelDataPart(data, mimeType);
+  }
+}
+export class LanguageModelChatMessage {
+  constructor(
+    readonly role: string,
+    readonly content: unknown[],
+  ) {}
+  static User(content: unknown[]) {
+    return new LanguageModelChatMessage('user', content);
+  }
+  static Assistant(content: unknown[]) {
+    return new LanguageModelChatMessage('assistant', content);
+  }
+}
+export class LanguageModelError extends Error {
+  readonly code: string;
+  constructor(message?: string, code = 'Unknown', options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+  static NotFound(message?: string) {
+    return new LanguageModelError(message, 'NotFound');
+  }
+}
+/** the models of all extensions, and the event that they changed */
+export const chatModels: { all: { vendor: string; id: string }[]; changed: EventEmitter<void> } = {
+  all: [],
+  changed: new EventEmitter<void>(),
+};
+export const lm = {
+  onDidChangeChatModels: chatModels.changed.event,
+  selectChatModels: async (wanted?: { vendor: string; id: string }) =>
+    chatModels.all.filter((model) => !wanted || (model.vendor === wanted.vendor && model.id === wanted.id)),
+};

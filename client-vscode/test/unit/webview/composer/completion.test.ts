@@ -29,6 +29,19 @@ describe('completion', () => {
     expect(matchMentions(known, 'zz')).toEqual([]);
   });
 
+  it('lists every command, those of the user first', () => {
+    const built = Array.from({ length: 12 }, (_, n) => ({
+      name: `b${n}`,
+      description: '',
+      source: 'built-in' as const,
+    }));
+    const own = { name: 'zebra', description: '', source: 'user' as const };
+    expect(matchCommands([...built, own], '').map((one) => one.name)).toEqual([
+      'zebra',
+      ...built.map(({ name }) => name),
+    ]);
+  });
+
   it('lists commands that start with the query first', () => {
     const command = (name: string) => ({ name, description: '', source: 'built-in' as const });
     expect(matchCommands([command('preview'), command('review')], 'rev').map((one) => one.name)).toEqual([

@@ -53,7 +53,7 @@ describe('blocks', () => {
 
   it('show an open fence as code', () => {
     const blocks = new BlockReader().read('```ts\nconst a = 1;\ncon', false);
-    expect(blocks).toEqual([{ kind: 'code', code: 'const a = 1;\ncon', language: 'ts', closed: false }]);
+    expect(blocks).toEqual([{ kind: 'code', code: 'const a = 1;\ncon', language: 'ts', info: 'ts', closed: false }]);
   });
 
   it('use link definitions at the end of the text', () => {
@@ -93,6 +93,70 @@ describe('html', () => {
 
   it('closes open emphasis while text is added', () => {
     expect(renderHtml('this is **bo', true)).toContain('<strong>bo</strong>');
+  });
+});
+
+describe('beyond GFM', () => {
+  /** The HTML after a first paragraph: happy-dom loses the first element that DOMPurify returns. */
+  const render = (raw: string) => renderHtml(`First.\n\n${raw}`, false).replace(/^(?:<p>)?First\.(?:<\/p>)?\n?/, '');
+
+  it.each([
+    ['It costs $5 or $10.', []],
+    ['in $HOME/$USER', []],
+    ['$x^2$ and \\(y\\)', ['x^2', 'y']],
+    ['`$x$` is code', []],
+  ])('finds the formulas of %s', (raw, formulas) => {
+    const html = renderHtml(raw, false);
+    expect([...html.matchAll(/<code class="math">(.*?)<\/code>/g)].map((found) => found[1])).toEqual(formulas);
+  });
+
+  it('reads a formula on its own lines as a block, when it is complete', () => {
+    expect(new BlockReader().read('a\n\n$$\nx\n$$\n', true)[1]).toEqual({ kind: 'math', tex: 'x' });
+    expect(new BlockReader().read('a\n\n$$\nx', false)[1]).toEqual({ kind: 'html', raw: '$$\nx' });
+  });
+
+  it('shows <details> with Markdown inside, also nested and while it is streamed', () => {
+    const raw =
+      '<details>\n<summary>A **b**</summary>\n\n- one\n\n<details><summary>C</summary>d</details>\n\n</details>\n';
+    const html = render(raw).replaceAll('\n', '');
+    expect(html).toBe(
+      '<details aria-label="A b"><summary>A <strong>b</strong></summary><ul><li>one</li></ul><details aria-label="C"><summary>C</summary><p>d</p></details></details>',
+    );
+    expect(renderHtml('<details><summary>A</summary>\n\nb', true)).toContain('<summary>A</summary><p>b</p>');
+  });
+
+  it('keeps what follows <details> apart', () => {
+    const blocks = new BlockReader().read('<details><summary>A</summary>\n\nb\n\n</details>\n\nAfter', true);
+    expect(blocks.at(-1)).toEqual({ kind: 'html', raw: 'After' });
+    expect(blocks).toHaveLength(2);
+  });
+
+  it('runs nothing that stands in <details>', () => {
+    const html = renderHtml(
+      '<details ontoggle="x()"><summary><img src=x onerror=y></summary>\n<script>z</script>\n</details>',
+      false,
+    );
+    expect(html).not.toMatch(/<(script|img)|<[^>]*on\w+=/);
+  });
+
+  it('links a footnote and its mark', () => {
+    const blocks = new BlockReader().read('A claim[^1].\n\n[^1]: See `a.ts`.\n', true);
+    const html = blocks.map((block) => (block.kind === 'html' ? render(block.raw) : ''));
+    expect(html[0]).toContain('<a class="note-mark" data-note="1" href="#note">1</a>');
+    expect(html[1]).toMatch(/^<div class="footnote" data-note="1">.*See.*class="note-back"/s);
+  });
+
+  it('shows the boxes of a task list', () => {
+    expect(renderHtml('- [x] a\n- [ ] b', false).match(/<input[^>]*>/g)).toEqual([
+      '<input type="checkbox" disabled="" checked="">',
+      '<input type="checkbox" disabled="">',
+    ]);
+  });
+
+  it('breaks a line in a cell, and keeps other tags as text', () => {
+    const html = render('| a |\n| - |\n| b<br>c <u>d</u> |');
+    expect(html).toContain('<div class="table"><table>');
+    expect(html).toMatch(/b<br>c &lt;u&gt;/);
   });
 });
 

@@ -38,7 +38,15 @@ function run(...actions: (ToView | LocalAction)[]): State {
 
 const OPEN: ToView = loaded();
 const STARTED: Update = { kind: 'turn_started', promptId: 'p1', prompt: [{ type: 'text', text: 'Hi' }] };
-const USAGE = { inputTokens: 1, outputTokens: 1, cachedTokens: 0, requests: 1, toolCalls: 0 };
+const USAGE = {
+  inputTokens: 1,
+  outputTokens: 1,
+  cachedTokens: 0,
+  reasoningTokens: 0,
+  unpricedRequests: 0,
+  requests: 1,
+  toolCalls: 0,
+};
 const ENDED: Update = { kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE };
 
 /** The part of a turn that is the same live and loaded. */
@@ -377,6 +385,12 @@ describe('undo', () => {
     expect(redone.turns[0]?.undo).toBe('none');
   });
 
+  it('of a turn that only ran commands changes nothing', () => {
+    const result = { changes: [], refused: [], commands: ['make'] };
+    const state = run(OPEN, turn, undoing, { type: 'undone', turnId: 't1', direction: 'undo', result });
+    expect(state.turns[0]).toMatchObject({ undo: 'none', conflicts: [] });
+  });
+
   it('lists conflicts and changes nothing', () => {
     const refused = [{ uri: 'file:///a', reason: 'changed since' }];
     const state = run(OPEN, turn, undoing, {
@@ -533,6 +547,19 @@ describe('turns', () => {
   it('of a session that is being opened are empty until it is loaded', () => {
     const state = run(OPEN, updates([STARTED]), { type: 'opening', sessionId: 's2', draft: EMPTY_DRAFT, mode: 'ask' });
     expect(state).toMatchObject({ opening: 's2', session: null, turns: [], toggles: {} });
+  });
+
+  it('that were undone by a restore are named until the next prompt or session', () => {
+    const restored = { from: 's0', turns: ['t1'], files: 1, refused: [], commands: ['make'] };
+    const state = run(OPEN, { type: 'restored', restored });
+    expect(state.restored).toEqual(restored);
+    const sent = reduce(state, { type: 'sending', promptId: 'p', prompt: [], at: AT });
+    const other = reduce(state, { type: 'opening', sessionId: 's2', draft: EMPTY_DRAFT, mode: 'ask' });
+    expect([sent.restored, other.restored, reduce(state, { type: 'dismissRestored' }).restored]).toEqual([
+      null,
+      null,
+      null,
+    ]);
   });
 
   it('of the test scenes belong to the session under test', () => {

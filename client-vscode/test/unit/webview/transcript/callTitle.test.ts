@@ -19,7 +19,7 @@ describe('the title of a call', () => {
     ['awaiting_approval', 'Waiting: npm test'],
     ['in_progress', 'Running: npm test'],
     ['completed', 'Ran npm test'],
-    ['failed', 'Ran npm test'],
+    ['failed', 'Not run: npm test'],
     ['denied', 'Denied: npm test'],
     ['cancelled', 'Stopped: npm test'],
   ])('%s', (status, title) => {
@@ -34,7 +34,38 @@ describe('the title of a call', () => {
 
   it('includes the exit code of a failed command', () => {
     expect(titled('Run npm run lint', 'failed', 'exit code 1')).toBe('Ran npm run lint, exit 1');
-    expect(titled('Edit src/auth.ts', 'failed', 'exit code 1')).toBe('Edited src/auth.ts');
+  });
+
+  it.each([
+    [
+      'Write src/auth.ts',
+      '/home/ada/shop/src/auth.ts exists and has not been read; read it first, or change only parts of it',
+      'Not written: src/auth.ts had not been read first',
+    ],
+    [
+      'Edit src/auth.ts',
+      'old_string is not in the file. Read it again.',
+      'Not changed: the text to replace is not in src/auth.ts',
+    ],
+    [
+      'Delete src/auth.ts',
+      '/home/ada/shop/src/auth.ts has been changed since',
+      'Not deleted: src/auth.ts has changed since it was read',
+    ],
+    [
+      'Fetch https://a.b',
+      'The user has turned the network off; continue without it',
+      'Not fetched: The user has turned the network off',
+    ],
+    ['Move a to b', '/home/ada/shop/src/b already exists; nothing was overwritten', 'Not moved: src/b already exists'],
+    ['Run npm test', 'the command is empty', 'Not run: the command is empty'],
+    ['Run sleep 99', 'stopped, with every process it started: timeout', 'Ran sleep 99, stopped'],
+    ['Research: why?', 'the model did not answer', 'Failed: the model did not answer'],
+  ])('of %s that failed says what did not happen and why', (title, error, line) => {
+    const locations = /auth/.test(title) ? [{ uri: 'file:///home/ada/shop/src/auth.ts' }] : [];
+    const failed = call('c', title, 'write', 'failed', { error, locations });
+    const entry = { kind: 'tool_call' as const, id: 'c', call: failed, progress: '', written: '' };
+    expect(callTitle(entry, 'file:///home/ada/shop')).toBe(line);
   });
 
   it('keeps its verb unless it is a command', () => {
