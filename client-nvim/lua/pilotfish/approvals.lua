@@ -8,7 +8,7 @@ local render = require('pilotfish.render')
 
 local M = {}
 
-local KEYS = { allow_once = 'a', allow_session = 's', allow_always = 'A', reject = 'd', reject_always = 'D' }
+local KEYS = { allow_once = 'a', allow_real = 'r', allow_session = 's', allow_always = 'A', reject = 'd', reject_always = 'D' }
 local LABEL = 160 -- characters of a key's label
 local CANCELLED = vim.lsp.protocol.ErrorCodes.RequestCancelled
 
@@ -17,16 +17,32 @@ local open = {} ---@type table<string, fun(answer: table?)>
 --- id of a question of the agent's → its turn, and what dismisses it
 local asks = {} ---@type table<string, { turn: string, dismiss: fun() }>
 
+--- Adds the diffs of files.
+local function add_diffs(lines, files)
+  for index, file in ipairs(files) do
+    if index > 1 then table.insert(lines, '') end
+    vim.list_extend(lines, render.diff(file.uri, M.text(file.before), M.text(file.after)))
+  end
+end
+
+--- What a command did in a throwaway copy of the workspace: "Allow once" applies exactly that.
+local function add_effects(lines, effects)
+  vim.list_extend(lines, { '', 'It was tried out in a copy. "Allow once" applies exactly this:', '' })
+  if effects.impact then vim.list_extend(lines, { effects.impact, '' }) end
+  add_diffs(lines, effects.files)
+  vim.list_extend(lines, { '', string.format('Its output (exit code %s):', effects.exitCode or '?') })
+  vim.list_extend(lines, vim.split(effects.output, '\n'))
+  if effects.note then table.insert(lines, effects.note) end
+end
+
 --- The preview, whole.
 ---@return string[] lines
 ---@return string? filetype
 function M.preview_lines(request)
   local preview, lines = request.preview, {}
   if preview.kind == 'diff' then
-    for index, file in ipairs(preview.files) do
-      if index > 1 then table.insert(lines, '') end
-      vim.list_extend(lines, render.diff(file.uri, M.text(file.before), M.text(file.after)))
-    end
+    add_diffs(lines, preview.files)
+    if preview.impact then table.insert(lines, 1, '# ' .. preview.impact) end
     table.insert(lines, 1, '# ' .. request.reason)
     return lines, 'diff'
   end
@@ -36,6 +52,10 @@ function M.preview_lines(request)
     vim.list_extend(lines, vim.split(preview.command, '\n'))
     vim.list_extend(lines, { '', 'in ' .. preview.cwd })
     for _, part in ipairs(preview.parsed or {}) do table.insert(lines, '- ' .. part) end
+    if preview.effects then
+      add_effects(lines, preview.effects)
+      return lines, 'diff'
+    end
   else
     vim.list_extend(lines, vim.split(preview.text, '\n'))
   end

@@ -26,6 +26,19 @@ local function selection(command)
   }
 end
 
+--- Edits at the range of a command or at the cursor; with a bang, the edit there is made again.
+local function edit(command)
+  local connection, positions = require('pilotfish.connection'), require('pilotfish.positions')
+  local buf = vim.api.nvim_get_current_buf()
+  if not connection.is_document(buf) then return vim.notify('Pilotfish: only a file can be edited', vim.log.levels.ERROR) end
+  local row, column = unpack(vim.api.nvim_win_get_cursor(0))
+  local place = command.range > 0 and selection(command)
+    or { uri = vim.uri_from_bufnr(buf), range = positions.range(buf, row, row, connection.encoding(), { column, column }) }
+  local edits = require('pilotfish.inline_edit')
+  if command.bang then return edits.retry(place) end
+  edits.start({ uri = place.uri, range = place.range }, command.args)
+end
+
 local function pilotfish(command)
   local chat = require('pilotfish.chat')
   local blocks = command.range > 0 and { selection(command) } or {}
@@ -40,6 +53,7 @@ end
 
 local COMMANDS = {
   Pilotfish = { pilotfish, nargs = '*', bang = true, range = true, desc = 'Open the chat, or send a prompt' },
+  PilotfishEdit = { edit, nargs = '*', bang = true, range = true, desc = 'Edit at the range or the cursor' },
   PilotfishSteer = {
     function(command) session().send({ { type = 'text', text = command.args } }, 'steer') end,
     nargs = '+',
@@ -65,11 +79,32 @@ local COMMANDS = {
   },
   PilotfishUndo = { function() session().revert('undo') end, desc = 'Put back the files of the last turn' },
   PilotfishRedo = { function() session().revert('redo') end, desc = 'Put them forward again' },
+  PilotfishReview = {
+    function(command)
+      session()
+      local actions = require('pilotfish.review').ACTIONS
+      local action = actions[command.args ~= '' and command.args or 'next']
+      if not action then return vim.notify('Pilotfish: keep, undo, next or previous', vim.log.levels.ERROR) end
+      action(command.bang)
+    end,
+    nargs = '?',
+    bang = true,
+    complete = function() return { 'keep', 'undo', 'next', 'previous' } end,
+    desc = 'Keep or undo a change of the agent, or go to the next one',
+  },
   PilotfishQueue = { function() session().queue() end, desc = 'Withdraw a waiting prompt' },
   PilotfishTrust = {
     function(command) session().trust(not command.bang) end,
     bang = true,
     desc = 'Trust this folder; with ! only read it',
+  },
+  PilotfishContext = {
+    function()
+      local options = require('pilotfish.config').options
+      options.context = not options.context
+      vim.notify('Pilotfish: prompts are sent ' .. (options.context and 'with' or 'without') .. ' what you look at')
+    end,
+    desc = 'Send prompts with or without what you look at',
   },
   PilotfishRestart = {
     function()
@@ -90,10 +125,13 @@ function M.create()
     end
     vim.api.nvim_create_user_command(name, command[1], options)
   end
+  -- The code action "Edit with Pilotfish…" carries this one with the place.
+  vim.lsp.commands['pilotfish.edit'] = function(command) require('pilotfish.inline_edit').start(command.arguments[1]) end
   -- Code actions of the server carry this command with a ChatDraft.
   vim.lsp.commands['pilotfish.openChat'] = function(command)
     local draft = (command.arguments or {})[1] or { prompt = {} }
     local chat = require('pilotfish.chat')
+    if draft.newSession then session().new() end
     if draft.send then return session().send(draft.prompt, 'queue') end
     session()
     for _, block in ipairs(draft.prompt) do

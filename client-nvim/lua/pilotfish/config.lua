@@ -16,8 +16,11 @@ M.defaults = {
   width = 0.42,
   --- Lines of the prompt window.
   prompt_height = 5,
-  --- Mark lines changed by the agent with a sign until the next prompt.
+  --- Mark lines that the agent changed until they are kept or undone (`:PilotfishReview`).
   marks = true,
+  --- Send with each prompt where the cursor is, what is around it, and the problems of that file.
+  --- `:PilotfishContext` switches it.
+  context = true,
   --- Keys of the chat. `false` leaves a key out.
   keys = {
     send = '<CR>', -- normal mode, prompt

@@ -64,12 +64,15 @@ function M.start(trusted, callback)
         protocolVersion = 1,
         client = {
           approvals = true,
+          approvalEffects = true,
           ask = true,
           save = true,
           diagnostics = true,
           codeActions = true,
           symbols = true,
           diff = true,
+          context = true,
+          inlineEdit = true,
         },
         trusted = trusted,
         settings = settings,
@@ -126,7 +129,7 @@ function M.attach_all(id)
   })
 end
 
---- Sends a request of ours; `callback(error, result)`.
+--- Sends a request of ours; `callback(error, result)`. Returns what `Client.request` returns.
 ---@param method string without the prefix `pilotfish/`
 ---@param params table?
 ---@param callback? fun(error: table?, result: any)
@@ -135,7 +138,15 @@ function M.request(method, params, callback)
   local client = M.client()
   if not client then return callback({ message = 'The Pilotfish server is not running. :Pilotfish starts it.' }) end
   if not params or vim.tbl_isempty(params) then params = vim.empty_dict() end -- an empty table would be sent as a list
-  M.ask(client, 'pilotfish/' .. method, params, callback)
+  return M.ask(client, 'pilotfish/' .. method, params, callback)
+end
+
+--- Cancels a request; it is answered all the same.
+---@param id integer
+function M.cancel(id)
+  local client = M.client()
+  if not client then return end
+  if NEW then client:notify('$/cancelRequest', { id = id }) else client.notify('$/cancelRequest', { id = id }) end
 end
 
 --- Sends a request to any client.

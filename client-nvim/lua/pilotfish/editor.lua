@@ -14,8 +14,6 @@ local DIAGNOSTICS_MS = 2000
 local QUIET_MS = 250 -- diagnostics that do not change for this long are complete
 local RESOLVED_ACTIONS = 20
 
-local marks = vim.api.nvim_create_namespace('pilotfish_marks')
-
 -- Documents ---------------------------------------------------------------------------------------------------------
 
 --- Loads a document without a window and attaches it. Raises an error with the reason when that fails.
@@ -119,26 +117,6 @@ function M.save(params)
   return { saved = saved, failed = failed }
 end
 
---- Marks the lines that differ from `before`.
-local function mark(buf, before)
-  local after = table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), '\n') .. '\n'
-  for _, hunk in ipairs(vim.diff(before, after, { result_type = 'indices' })) do
-    local first, count = hunk[3], hunk[4]
-    local last = math.min(math.max(first + count - 1, first), vim.api.nvim_buf_line_count(buf))
-    for line = math.max(first, 1), math.max(last, 1) do
-      vim.api.nvim_buf_set_extmark(buf, marks, line - 1, 0, {
-        sign_text = count > 0 and '▎' or '▁',
-        sign_hl_group = count > 0 and 'PilotfishChanged' or 'PilotfishDeleted',
-      })
-    end
-  end
-end
-
---- Removes the marks of changed lines everywhere.
-function M.clear_marks()
-  for _, buf in ipairs(vim.api.nvim_list_bufs()) do vim.api.nvim_buf_clear_namespace(buf, marks, 0, -1) end
-end
-
 --- Edits exactly the versions the server saw, or nothing: Neovim's own handler says "applied" for a stale edit too.
 function M.apply(params)
   local changes = params.edit.documentChanges or {}
@@ -158,13 +136,11 @@ function M.apply(params)
   end
   for _, target in ipairs(targets) do
     local buf = target.buf
-    local before = table.concat(vim.api.nvim_buf_get_lines(buf, 0, -1, false), '\n') .. '\n'
     local levels = vim.bo[buf].undolevels
     vim.bo[buf].undolevels = levels -- closes the undo step, so that the agent's edit is one of its own
     vim.lsp.util.apply_text_edits(target.edits, buf, client.offset_encoding)
     vim.bo[buf].undolevels = levels
     vim.bo[buf].buflisted = true
-    if config.options.marks then mark(buf, before) end
   end
   return { applied = true }
 end
@@ -406,13 +382,43 @@ function M.diagnostics(params)
   return { documents = documents }
 end
 
-vim.api.nvim_set_hl(0, 'PilotfishChanged', { default = true, link = 'DiffAdd' })
-vim.api.nvim_set_hl(0, 'PilotfishDeleted', { default = true, link = 'DiffDelete' })
+-- What the user looks at ----------------------------------------------------------------------------------------------
+
+--- The window of the document that the user works in: this one, the one before it, or another that shows a document.
+local function looked_at()
+  local windows = { vim.api.nvim_get_current_win(), vim.fn.win_getid(vim.fn.winnr('#')) }
+  vim.list_extend(windows, vim.api.nvim_tabpage_list_wins(0))
+  return vim.iter(windows):find(function(win)
+    return win ~= 0 and connection.is_document(vim.api.nvim_win_get_buf(win))
+  end)
+end
+
+--- The fields of a `context` content block.
+function M.context()
+  if not config.options.context then return { git = false } end
+  local win = looked_at()
+  if not win then return vim.empty_dict() end
+  local buf = vim.api.nvim_win_get_buf(win)
+  local uri, encoding = vim.uri_from_bufnr(buf), connection.encoding()
+  local row, column = unpack(vim.api.nvim_win_get_cursor(win))
+  local first, last = vim.fn.line('w0', win), vim.fn.line('w$', win)
+  return {
+    active = {
+      uri = uri,
+      version = vim.lsp.util.buf_versions[buf],
+      cursor = positions.range(buf, row, row, encoding, { column, column }).start,
+      visible = positions.range(buf, first, math.max(first, last), encoding),
+      diagnostics = document_diagnostics(buf, uri).diagnostics,
+    },
+  }
+end
+
 
 local handlers = {
   ['workspace/applyEdit'] = M.apply,
   ['pilotfish/editor/open'] = M.open,
   ['pilotfish/editor/save'] = M.save,
+  ['pilotfish/editor/context'] = M.context,
   ['pilotfish/editor/diff'] = M.diff,
   ['pilotfish/editor/diagnostics'] = M.diagnostics,
   ['pilotfish/editor/definition'] = M.definition,

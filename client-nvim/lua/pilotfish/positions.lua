@@ -66,6 +66,14 @@ function M.convert(value, uri, from, to, cache)
   return converted
 end
 
+--- The first and the last row of a range, from 0. A range of whole lines ends at the beginning of the next line.
+function M.rows(buf, range)
+  local first, ending = range.start.line, range['end']
+  local last = ending.character == 0 and ending.line - 1 or ending.line
+  local final = vim.api.nvim_buf_line_count(buf) - 1
+  return math.min(first, final), math.min(math.max(last, first), final)
+end
+
 --- An LSP range from the lines `first` to `last` (from 1, inclusive), or from byte columns where `columns` has them.
 ---@param buf integer
 ---@param columns? { [1]: integer, [2]: integer } from 0, the second one exclusive

@@ -130,6 +130,11 @@ function render.notice(item)
   return split('> ' .. M.quoted(text))
 end
 
+function render.claim(item)
+  if item.verdict == 'supported' then return {} end
+  return split('> ' .. M.quoted(string.format('**not verified**: %s (%s)', item.text, item.evidence or '')))
+end
+
 function render.compaction(item)
   return { string.format('*earlier messages are summarised: %s → %s tokens*', tokens(item.before), tokens(item.after)) }
 end

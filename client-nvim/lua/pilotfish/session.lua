@@ -4,12 +4,14 @@ local chat = require('pilotfish.chat')
 local connection = require('pilotfish.connection')
 local editor = require('pilotfish.editor')
 local render = require('pilotfish.render')
+local review = require('pilotfish.review')
 local transcripts = require('pilotfish.transcript')
 local trust = require('pilotfish.trust')
 
 local M = {}
 
 local PAGE = 200
+local REVIEWED = { file_changed = true, review_changed = true, turn_ended = true } -- updates that change the review
 local loading ---@type table[]? updates that came while a load is under way
 local creating ---@type (fun(session_id: string))[]? what waits for a session that is being made
 local prompts_sent = 0
@@ -32,7 +34,7 @@ end
 connection.register({
   ['pilotfish/session/update'] = function(_, params)
     local kind = params.update.kind
-    if kind == 'turn_started' then editor.clear_marks() end
+    if REVIEWED[kind] then review.refresh() end
     if kind == 'turn_ended' then approvals.turn_ended(params.turnId) end
     if loading and params.sessionId == loading.id then return table.insert(loading, params) end
     if params.sessionId == current_id() then reduce(params) end
@@ -55,6 +57,7 @@ function M.load(session_id, callback)
     chat.show(transcript)
     for _, request in ipairs(result.pendingApprovals) do approvals.show(request) end
     for _, params in ipairs(mine) do reduce(params) end
+    review.refresh()
     if callback then callback() end
   end)
 end
@@ -90,6 +93,8 @@ local function connected(callback)
   chat.open()
   trust.ask(folder, start)
 end
+
+M.connected = connected
 
 connection.on_exit = function(problem)
   approvals.clear()
@@ -128,11 +133,12 @@ end
 ---@param blocks table[]
 ---@param when_busy 'queue'|'steer'
 function M.send(blocks, when_busy)
+  local prompt = vim.list_extend({ vim.tbl_extend('error', { type = 'context' }, editor.context()) }, blocks)
   chat.open()
   with_session(function(session_id)
     prompts_sent = prompts_sent + 1
     local prompt_id = string.format('nvim-%d-%d', vim.fn.getpid(), prompts_sent)
-    local params = { sessionId = session_id, prompt = blocks, promptId = prompt_id, whenBusy = when_busy }
+    local params = { sessionId = session_id, prompt = prompt, promptId = prompt_id, whenBusy = when_busy }
     if chat.transcript:busy() then chat.transcript:enqueue(prompt_id, blocks, when_busy) end
     chat.draw_bars()
     connection.request('session/prompt', params, function(error, result)
@@ -165,7 +171,8 @@ end
 --- Stops the running turn.
 function M.stop()
   local id = current_id()
-  if not id then return vim.notify('There is no session to stop') end
+  local edits = require('pilotfish.inline_edit').stop()
+  if not id then return edits or vim.notify('There is no session to stop') end
   connection.request('session/cancel', { sessionId = id })
 end
 

@@ -141,6 +141,10 @@ function reduce.compaction(self, update, params)
   return self:put(vim.tbl_extend('force', update, { id = 'compaction:' .. params.seq }))
 end
 
+function reduce.claim(self, update, params)
+  return self:put(vim.tbl_extend('force', update, { id = 'claim:' .. params.seq }))
+end
+
 function reduce.turn_ended(self, update, params)
   self.phase = 'idle'
   if self.session then self.session.busy = false end
