@@ -1,6 +1,6 @@
 ;;; pilotfish.el --- A coding agent that works on your buffers  -*- lexical-binding: t -*-
 
-;; Version: 0.1.0
+;; Version: 0.2.0
 ;; Package-Requires: ((emacs "28.1"))
 ;; Keywords: tools, convenience
 ;; SPDX-License-Identifier: Apache-2.0
@@ -49,7 +49,13 @@
   "Where it is kept which folders are trusted."
   :type 'file)
 
+(defcustom pilotfish-context t
+  "Whether prompts carry what you look at: the file, point, and its problems."
+  :type 'boolean)
+
 (defface pilotfish-prompt '((t :inherit font-lock-keyword-face :weight bold)) "Headings of the user's prompts.")
+(defface pilotfish-changed '((t :inherit diff-added :extend t)) "Lines that the agent changed.")
+(defface pilotfish-deleted '((t :inherit diff-removed :extend t)) "Lines that the agent replaced.")
 (defface pilotfish-note '((t :inherit shadow)) "Notes between the messages.")
 
 ;;;; State
@@ -57,6 +63,7 @@
 (defvar pilotfish--session nil "The current session, as the wire has it.")
 (defvar pilotfish--seq 0 "The last update that was shown.")
 (defvar pilotfish--busy nil "Whether a turn runs.")
+(defvar pilotfish--inline-requests nil "The requests of inline edits that are not answered.")
 (defvar pilotfish--loading nil
   "While a session is loaded: its id, then the updates that came, newest first.")
 (defvar pilotfish--questions nil
@@ -88,10 +95,12 @@
   (pilotfish--send `(:method ,method :params ,params)))
 
 (defun pilotfish--call (method params callback)
-  "Send a request METHOD with PARAMS; CALLBACK gets ERROR and RESULT."
+  "Send a request METHOD with PARAMS; CALLBACK gets ERROR and RESULT.
+Returns the id of the request."
   (let ((id (cl-incf pilotfish--next-id)))
     (push (cons id callback) pilotfish--callbacks)
-    (pilotfish--send `(:id ,id :method ,method :params ,(or params (make-hash-table))))))
+    (pilotfish--send `(:id ,id :method ,method :params ,(or params (make-hash-table))))
+    id))
 
 (defun pilotfish--request (method params &optional callback)
   "Send pilotfish/METHOD with PARAMS; CALLBACK gets the result, an error is shown.
@@ -156,6 +165,7 @@ Buffers are synchronized first."
                      ("workspace/applyEdit" #'pilotfish--apply-edit)
                      ("pilotfish/editor/open" #'pilotfish--editor-open)
                      ("pilotfish/editor/save" #'pilotfish--editor-save)
+                     ("pilotfish/editor/context" (lambda (_params) (or (pilotfish--looking-at) (make-hash-table))))
                      ("pilotfish/editor/diagnostics" #'pilotfish--editor-diagnostics)
                      ("workspace/configuration"
                       (lambda (params) (vconcat (mapcar (lambda (_) (pilotfish--settings)) (plist-get params :items)))))
@@ -199,7 +209,8 @@ Buffers are synchronized first."
          :capabilities (:general (:positionEncodings ["utf-32"])
                         :workspace (:applyEdit t :configuration t :workspaceEdit (:documentChanges t)))
          :initializationOptions
-         (:pilotfish (:protocolVersion 1 :client (:approvals t :ask t :save t :diagnostics t)
+         (:pilotfish (:protocolVersion 1 :client (:approvals t :approvalEffects t :ask t :save t :diagnostics t
+                                                  :context t :inlineEdit t)
                       :trusted ,(if trusted t :json-false) :settings ,(pilotfish--settings))))
        (lambda (error _result)
          (if error (message "Pilotfish: %s" (plist-get error :message))
@@ -467,6 +478,23 @@ Exactly the versions the server saw are edited, or nothing is."
                                             :version ,pilotfish--version :diagnostics ,found)))))
                                   buffers))))))
 
+(defun pilotfish--looking-at ()
+  "What the user looks at, as the fields of a `context' content block."
+  (if (not pilotfish-context) '(:git :json-false)
+    (let ((window (seq-find (lambda (window)
+                              (let ((file (buffer-file-name (window-buffer window))))
+                                (and file (not (file-remote-p file)))))
+                            (cons (selected-window) (window-list nil 'no-minibuffer)))))
+      (when window
+        (with-current-buffer (window-buffer window)
+          (let ((point (window-point window)) (start (window-start window)))
+            `(:active
+              (:uri ,(pilotfish--uri buffer-file-name) :cursor ,(pilotfish--place point)
+               ,@(when (and (region-active-p) (/= point (mark)))
+                   `(:selection (:start ,(pilotfish--place (min point (mark))) :end ,(pilotfish--place (max point (mark))))))
+               :visible (:start ,(pilotfish--place start) :end ,(pilotfish--place (max start (window-end window t))))
+               :diagnostics ,(vconcat (pilotfish--diagnostics-here))))))))))
+
 ;;;; The chat
 
 (defvar-local pilotfish--input nil "Marker: where the prompt starts.")
@@ -614,6 +642,9 @@ Exactly the versions the server saw are edited, or nothing is."
       ("tool_call" (pilotfish--put id (pilotfish--call-text (plist-get item :call))))
       ("notice" (pilotfish--put id (format "> **%s**: %s %s" (plist-get item :level) (plist-get item :message)
                                            (or (plist-get item :remedy) ""))))
+      ("claim" (when (equal (plist-get item :verdict) "unsupported")
+                 (pilotfish--put id (format "> **not verified**: %s (%s)" (plist-get item :text)
+                                            (or (plist-get item :evidence) "")))))
       ("turn_end" (pilotfish--put id (pilotfish--end-text item))))))
 
 (defun pilotfish--updated (params)
@@ -628,6 +659,7 @@ Exactly the versions the server saw are edited, or nothing is."
 
 (defun pilotfish--update (update turn seq)
   "Show UPDATE of TURN with the number SEQ."
+  (when (member (plist-get update :kind) '("file_changed" "review_changed" "turn_ended")) (pilotfish--refresh-review))
   (pcase (plist-get update :kind)
     ("turn_started"
      (setq pilotfish--busy t)
@@ -641,6 +673,7 @@ Exactly the versions the server saw are edited, or nothing is."
        (pilotfish--append id (if (with-current-buffer (pilotfish--chat) (pilotfish--item-bounds id)) text (concat "> " text)))))
     ("tool_call" (let ((call (plist-get update :call))) (pilotfish--put (plist-get call :id) (pilotfish--call-text call))))
     ("notice" (pilotfish--item `(:id ,(format "notice:%d" seq) ,@update)))
+    ("claim" (pilotfish--item `(:id ,(format "claim:%d" seq) ,@update)))
     ("session_info" (setq pilotfish--session (plist-get update :session)))
     ("turn_ended"
      (setq pilotfish--busy nil)
@@ -678,6 +711,7 @@ Exactly the versions the server saw are edited, or nothing is."
 
 (defun pilotfish--prompt (blocks when-busy)
   "Send content BLOCKS; WHEN-BUSY is \"queue\" or \"steer\"."
+  (push `(:type "context" ,@(pilotfish--looking-at)) blocks)
   (pilotfish--start
    (lambda ()
      (let ((send (lambda ()
@@ -719,9 +753,11 @@ An empty PROMPT only opens the chat."
   (pilotfish-send t))
 
 (defun pilotfish-stop ()
-  "Stop the running turn."
+  "Stop the running turn, and the inline edits that run."
   (interactive)
-  (pilotfish--request "session/cancel" `(:sessionId ,(plist-get pilotfish--session :id))))
+  (dolist (id pilotfish--inline-requests) (pilotfish--notify "$/cancelRequest" `(:id ,id)))
+  (unless (or pilotfish--session pilotfish--inline-requests) (user-error "There is no session to stop"))
+  (when pilotfish--session (pilotfish--request "session/cancel" `(:sessionId ,(plist-get pilotfish--session :id)))))
 
 (defun pilotfish-new ()
   "Start a new session."
@@ -781,6 +817,142 @@ Reads from a timer: a process filter must not wait for the user."
                         (pilotfish--note "info" (concat "Undone: "
                                                         (mapconcat (lambda (file) (pilotfish--path (plist-get file :uri)))
                                                                    (plist-get result :changes) ", "))))))
+
+;;;; Review: what the agent changed and nobody has kept yet
+
+(defvar-local pilotfish--hunk-overlays nil "The marks of pending changes in this buffer.")
+
+(defun pilotfish--pending (callback)
+  "Call CALLBACK with the files that have pending changes."
+  (pilotfish--request "review/list" nil (lambda (result) (funcall callback (append (plist-get result :files) nil)))))
+
+(defun pilotfish--hunk-bounds (hunk)
+  "The buffer positions of HUNK, whole lines."
+  (let ((range (plist-get hunk :range)))
+    (cons (pilotfish--position (plist-get range :start)) (pilotfish--position (plist-get range :end)))))
+
+(defun pilotfish--mark-hunks (hunks)
+  "Mark HUNKS in the current buffer, with the lines they replaced above them."
+  (dolist (hunk (append hunks nil))
+    (pcase-let* ((`(,start . ,end) (pilotfish--hunk-bounds hunk))
+                 (overlay (make-overlay start (max end start)))
+                 (before (plist-get hunk :before)))
+      (overlay-put overlay 'face 'pilotfish-changed)
+      (unless (string-empty-p before)
+        (overlay-put overlay 'before-string
+                     (propertize (if (string-suffix-p "\n" before) before (concat before "\n")) 'face 'pilotfish-deleted)))
+      (push overlay pilotfish--hunk-overlays))))
+
+(defun pilotfish--refresh-review ()
+  "Ask for the pending changes and mark them."
+  (pilotfish--pending
+   (lambda (files)
+     (dolist (buffer (buffer-list))
+       (with-current-buffer buffer
+         (mapc #'delete-overlay pilotfish--hunk-overlays)
+         (setq pilotfish--hunk-overlays nil)))
+     (dolist (file files)
+       (when-let ((buffer (and (not (equal (plist-get file :change) "deleted"))
+                               (pilotfish--buffer (plist-get file :uri)))))
+         (with-current-buffer buffer (pilotfish--mark-hunks (plist-get file :hunks))))))))
+
+(defun pilotfish--hunk-at (files uri from to)
+  "The file of FILES and its hunk that touch FROM to TO of URI's buffer, which is current, as a cons, or nil."
+  (catch 'found
+    (dolist (file files)
+      (when (equal (plist-get file :uri) uri)
+        (seq-doseq (hunk (plist-get file :hunks))
+          (pcase-let ((`(,start . ,end) (pilotfish--hunk-bounds hunk)))
+            (when (and (<= start to) (<= from (max start (1- end)))) (throw 'found (cons file hunk)))))))))
+
+(defun pilotfish--decide (method whole-file)
+  "Ask METHOD for the change at point, or with WHOLE-FILE for all of this file."
+  (let ((buffer (current-buffer)) (uri (pilotfish--uri buffer-file-name)) (here (point)))
+    (pilotfish--pending
+     (lambda (files)
+       (with-current-buffer buffer
+         (let* ((found (pilotfish--hunk-at files uri here here))
+                (file (or (car found) (seq-find (lambda (each) (equal (plist-get each :uri) uri)) files)))
+                (hunk (cdr found)))
+           (if (not (and file (or whole-file hunk)))
+               (message "Pilotfish: no change of the agent is at point")
+             (pilotfish--request method
+                                 `(:sessionId ,(plist-get file :sessionId) :uri ,uri
+                                   ,@(unless whole-file `(:hunkIds ,(vector (plist-get hunk :id)))))
+                                 (lambda (result)
+                                   (seq-doseq (refused (plist-get result :refused))
+                                     (message "Pilotfish: not undone: %s" (plist-get refused :reason)))
+                                   (pilotfish--refresh-review))))))))))
+
+(defun pilotfish-keep-change (&optional whole-file)
+  "Keep the change of the agent at point; with a prefix, WHOLE-FILE."
+  (interactive "P")
+  (pilotfish--decide "review/keep" whole-file))
+
+(defun pilotfish-undo-change (&optional whole-file)
+  "Undo the change of the agent at point; with a prefix, WHOLE-FILE.
+What you typed in it stays."
+  (interactive "P")
+  (pilotfish--decide "review/undo" whole-file))
+
+(defun pilotfish-next-change ()
+  "Go to the next change of the agent in this buffer."
+  (interactive)
+  (let ((places (sort (mapcar #'overlay-start pilotfish--hunk-overlays) #'<)))
+    (if-let ((place (or (seq-find (lambda (each) (> each (point))) places) (car places))))
+        (goto-char place)
+      (message "Pilotfish: there are no changes to review here"))))
+
+;;;; Inline edits: an instruction for a place in a buffer, run in a session of its own
+
+(defvar pilotfish--inline-sessions nil "The sessions of inline edits.")
+
+(defun pilotfish--send-inline (method params start end)
+  "Send an inline edit METHOD with PARAMS and mark START to END of the buffer until it is answered."
+  (let ((overlay (make-overlay start end)) id)
+    (overlay-put overlay 'face 'region)
+    (overlay-put overlay 'after-string (propertize " Pilotfish is editing… (M-x pilotfish-stop)" 'face 'pilotfish-note))
+    (pilotfish--sync-all)
+    (setq id (pilotfish--call
+              (concat "pilotfish/" method) params
+              (lambda (error result)
+                (delete-overlay overlay)
+                (setq pilotfish--inline-requests (delq id pilotfish--inline-requests))
+                (when-let ((session (plist-get result :sessionId))) (cl-pushnew session pilotfish--inline-sessions :test #'equal))
+                (pilotfish--refresh-review)
+                (let ((failure (or error (plist-get result :error))))
+                  (cond (failure (message "Pilotfish: %s" (plist-get failure :message)))
+                        ((equal (plist-get result :stopReason) "cancelled") (message "Pilotfish: stopped"))
+                        ((seq-empty-p (plist-get result :hunkIds))
+                         (message "Pilotfish has changed nothing here; M-x pilotfish-sessions has its answer")))))))
+    (push id pilotfish--inline-requests)))
+
+;;;###autoload
+(defun pilotfish-edit (instruction)
+  "Edit as INSTRUCTION says at the region or at point, in a session of its own.
+The change is marked until you keep or undo it.  At a change of such an edit, the instruction refines it; an empty one
+undoes it and makes it again."
+  (interactive (list (read-string "Edit with Pilotfish (empty: make the edit at point again): ")))
+  (unless buffer-file-name (user-error "Only a file can be edited"))
+  (let* ((buffer (current-buffer)) (uri (pilotfish--uri buffer-file-name))
+         (start (if (use-region-p) (region-beginning) (point))) (end (if (use-region-p) (region-end) (point)))
+         (range `(:start ,(pilotfish--place start) :end ,(pilotfish--place end)))
+         (lines (lambda () (cons (save-excursion (goto-char start) (line-beginning-position))
+                                 (save-excursion (goto-char end) (line-end-position))))))
+    (pilotfish--start
+     (lambda ()
+       (pilotfish--pending
+        (lambda (files)
+          (with-current-buffer buffer
+            (pcase-let* ((`(,from . ,to) (funcall lines))
+                         (session (plist-get (car (pilotfish--hunk-at files uri from to)) :sessionId))
+                         (refined (car (member session pilotfish--inline-sessions))))
+              (cond ((not (string-empty-p instruction))
+                     (pilotfish--send-inline
+                      "edit/inline"
+                      `(:uri ,uri :range ,range :prompt ,instruction ,@(when refined `(:sessionId ,refined))) from to))
+                    (refined (pilotfish--send-inline "edit/retry" `(:sessionId ,refined) from to))
+                    (t (message "Pilotfish: no inline edit is at point")))))))))))
 
 ;;;; Questions
 
@@ -866,16 +1038,29 @@ Reads from a timer: a process filter must not wait for the user."
       (delete-file before)
       (delete-file after))))
 
+(defun pilotfish--effects-text (effects)
+  "EFFECTS of a command that was tried out, whole.
+\"Allow once\" applies exactly these."
+  (if (null effects) ""
+    (format "\n\nIt was tried out in a copy.  \"Allow once\" applies exactly this:\n\n%s%s\nIts output (exit code %s):\n%s\n%s"
+            (if-let ((impact (plist-get effects :impact))) (concat impact "\n") "")
+            (mapconcat #'pilotfish--diff (plist-get effects :files) "\n")
+            (or (plist-get effects :exitCode) "?")
+            (plist-get effects :output)
+            (or (plist-get effects :note) ""))))
+
 (defun pilotfish--preview-text (preview)
   "PREVIEW as text, whole."
   (pcase (plist-get preview :kind)
-    ("diff" (mapconcat #'pilotfish--diff (plist-get preview :files) "\n"))
-    ("command" (format "%s\n\nin %s\n%s" (plist-get preview :command) (plist-get preview :cwd)
-                       (mapconcat (lambda (part) (concat "- " part)) (plist-get preview :parsed) "\n")))
+    ("diff" (concat (when-let ((impact (plist-get preview :impact))) (concat impact "\n"))
+                    (mapconcat #'pilotfish--diff (plist-get preview :files) "\n")))
+    ("command" (format "%s\n\nin %s\n%s%s" (plist-get preview :command) (plist-get preview :cwd)
+                       (mapconcat (lambda (part) (concat "- " part)) (plist-get preview :parsed) "\n")
+                       (pilotfish--effects-text (plist-get preview :effects))))
     (_ (plist-get preview :text))))
 
 (defconst pilotfish--option-keys
-  '(("allow_once" . "a") ("allow_session" . "s") ("allow_always" . "A") ("reject" . "d") ("reject_always" . "D")))
+  '(("allow_once" . "a") ("allow_real" . "r") ("allow_session" . "s") ("allow_always" . "A") ("reject" . "d") ("reject_always" . "D")))
 
 (defun pilotfish--ask-approval (request &optional wire-id)
   "Ask whether the call of REQUEST may run.
@@ -895,7 +1080,9 @@ WIRE-ID is the server's request, where one is open."
      id `(:title ,(format "%s? (%s)" (plist-get (plist-get request :call) :title) (plist-get request :reason))
           :turn ,(plist-get request :turnId)
           :text ,(pilotfish--preview-text (plist-get request :preview))
-          :diff ,(equal (plist-get (plist-get request :preview) :kind) "diff")
+          :diff ,(and (or (equal (plist-get (plist-get request :preview) :kind) "diff")
+                          (plist-get (plist-get request :preview) :effects))
+                      t)
           :choices (,@choices
                     ("f" "Deny and say why"
                      ,(lambda ()
