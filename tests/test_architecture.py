@@ -15,8 +15,11 @@ MODULES = sorted(set(re.findall(r"`(?:server/)?(?:pilotfish/)?((?!tests/)[a-z_]+
 
 
 def test_every_row_is_numbered_and_names_a_test() -> None:
-    rows = re.findall(r"^\| (\d{1,2}) \|", PAGE, re.MULTILINE)
+    numbered = re.findall(r"^\| ([1-9]\d*) \| (.*?) \|", PAGE, re.MULTILINE)
+    rows = [number for number, _ in numbered]
     assert rows == [str(number) for number in range(1, len(rows) + 1)]
+    invariants = [text for _, text in numbered]
+    assert [text for text in invariants if invariants.count(text) > 1] == [], "an invariant is written down once"
     assert len(NAMED_TESTS) >= len(rows) > 20
     assert len(MODULES) > 10
 

@@ -19,14 +19,14 @@ ENGINE_LAYERS = "Inside the engine: imports go down only"
 BREACHES = [
     ("conversation/messages.py", "import pilotfish.workspace.editor", LAYERS),
     ("new_package.py", "", LAYERS),
-    ("engine/turn/call_order.py", "import pilotfish.engine.session.session", ENGINE_LAYERS),
+    ("engine/turn/calls/order.py", "import pilotfish.engine.session.session", ENGINE_LAYERS),
     ("engine/new_module.py", "", ENGINE_LAYERS),
     ("conversation/history/trim.py", "import pydantic_ai", "Only engine knows pydantic-ai"),
-    ("engine/turn/call_order.py", "import pygls", "Only lsp knows pygls and lsprotocol"),
-    ("engine/turn/call_order.py", "import acp", "Only acp knows the ACP SDK"),
-    ("tools/glob.py", "import pilotfish.tools.grep", "Tools do not know each other"),
+    ("engine/turn/calls/order.py", "import pygls", "Only lsp and language_servers know pygls and lsprotocol"),
+    ("engine/turn/calls/order.py", "import acp", "Only acp knows the ACP SDK"),
+    ("tools/files/glob.py", "import pilotfish.tools.files.grep", "Tools do not know each other"),
     ("protocol/wire/base.py", "import pilotfish.conversation.messages", "The wire knows no other package"),
-    ("store/db/heads.py", "import pilotfish.store.db.tables", "No cycles between the modules of a package"),
+    ("store/tables/heads.py", "import pilotfish.store.tables.tables", "No cycles between the modules of a package"),
 ]
 
 

@@ -13,9 +13,11 @@ from typing import Any, cast
 import pytest
 from tests.support.provider import Answer, Gate, Provider, Text, call, say, serve
 from tests.support.provider_script import Reply
+from tests.support.waiting import until
 
 import acp
 from acp import schema
+from pilotfish.workspace.process.sandbox import find_sandbox
 
 
 class Person:
@@ -28,11 +30,14 @@ class Person:
         self.decided.set()
         self.updates: list[Any] = []
         self.asked: list[str] = []
+        self.shown: list[tuple[schema.ToolCallUpdate, list[str]]] = []
+        """each call that it was asked about, with the options"""
 
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: Sequence[Any], **_: Any
     ) -> schema.RequestPermissionResponse:
         self.asked.append(tool_call.title or "")
+        self.shown.append((tool_call, [option.option_id for option in options]))
         if (tool_call.title or "").startswith("Trust "):
             await self.decided.wait()
             chosen = options[0].option_id
@@ -67,6 +72,7 @@ async def connected(
             "PILOTFISH_STORAGE": str(tmp_path / "store"),
             "PILOTFISH_CONFIG": str(tmp_path / "config.toml"),
             "PILOTFISH_LOG": str(tmp_path / "log"),
+            "PILOTFISH_LANGUAGE_SERVERS": "off",
         }
         async with acp.spawn_agent_process(
             cast("acp.Client", person),
@@ -94,6 +100,24 @@ async def test_a_prompt_streams_asks_runs_and_ends(tmp_path: Path) -> None:
         assert statuses[-1] == "completed"
 
 
+@pytest.mark.skipif(find_sandbox().bwrap is None, reason="the workspace sandbox does not work here")
+async def test_allowing_a_tried_command_applies_exactly_what_was_shown(tmp_path: Path) -> None:
+    replies = (call("bash", command="date +%N > stamp; rm a.txt\necho \u202eout"), say("done"))
+    async with connected(tmp_path, *replies) as (agent, person, _, session):
+        (tmp_path / "work" / "a.txt").write_text("one\n")
+        await agent.prompt(session_id=session, prompt=[acp.text_block("go")])
+        asked, options = person.shown[-1]
+        assert options[0] == "allow_once"
+        assert "allow_real" not in options
+        content = asked.content or []
+        diffs = {Path(part.path).name: part for part in content if isinstance(part, schema.FileEditToolCallContent)}
+        assert (tmp_path / "work" / "stamp").read_text() == diffs["stamp"].new_text
+        assert not (tmp_path / "work" / "a.txt").exists()
+        words = content[-1].content.text if isinstance(content[-1], schema.ContentToolCallContent) else ""
+        assert words.startswith("$ date +%N > stamp; rm a.txt\necho \\u{202e}out\nin ")
+        assert "\ndeletes a.txt\n" in words
+
+
 async def test_a_rejection_reaches_the_model_and_nothing_runs(tmp_path: Path) -> None:
     replies = (call("bash", command="touch made"), say("fine"))
     async with connected(tmp_path, *replies, answer="reject_once") as (agent, _, provider, session):
@@ -105,8 +129,7 @@ async def test_a_rejection_reaches_the_model_and_nothing_runs(tmp_path: Path) ->
 async def test_cancel_ends_the_turn(tmp_path: Path) -> None:
     async with connected(tmp_path, Reply(parts=(Text("half"), Gate()))) as (agent, person, _, session):
         running = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("go")]))
-        while not person.text():
-            await asyncio.sleep(0.01)
+        await until(person.text)
         await agent.cancel(session_id=session)
         assert (await running).stop_reason == "cancelled"
 
@@ -115,8 +138,7 @@ async def test_cancel_ends_a_prompt_that_waits_for_trust_and_the_next_one_asks_a
     async with connected(tmp_path, say("hello")) as (agent, person, provider, session):
         person.decided.clear()
         running = asyncio.create_task(agent.prompt(session_id=session, prompt=[acp.text_block("go")]))
-        while not person.asked:
-            await asyncio.sleep(0.01)
+        await until(lambda: person.asked)
         await agent.cancel(session_id=session)
         assert (await asyncio.wait_for(running, 60)).stop_reason == "cancelled"
         assert provider.requests == []
@@ -158,11 +180,10 @@ async def test_trust_holds_though_it_cannot_be_kept(tmp_path: Path) -> None:
 async def test_slash_commands_are_offered_and_run_without_the_model(tmp_path: Path) -> None:
     async with connected(tmp_path, say("reviewed")) as (agent, person, provider, session):
         async with asyncio.timeout(30):
-            while not any(isinstance(update, schema.AvailableCommandsUpdate) for update in person.updates):
-                await asyncio.sleep(0.01)
+            await until(lambda: any(isinstance(update, schema.AvailableCommandsUpdate) for update in person.updates))
         offered = next(update for update in person.updates if isinstance(update, schema.AvailableCommandsUpdate))
         names = [command.name for command in offered.available_commands]
-        assert names == ["help", "model", "mode", "undo", "compact", "export", "plan"]
+        assert names == ["help", "model", "mode", "undo", "compact", "export", "memory", "plan", "review"]
         answer = await agent.prompt(session_id=session, prompt=[acp.text_block("/mode plan")])
         assert answer.stop_reason == "end_turn"
         assert person.text() == "This session is in mode `plan` from now on."

@@ -3,128 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import json
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.support.provider import Answer, Gate, Provider, Text, call, fails, say, serve
+from tests.support.acp_client import connected, prompt
+from tests.support.provider import Gate, Text, call, fails, say
 from tests.support.provider_script import Reply
-from tests.support.terminal import environment, work_folder
-
-Message = dict[str, Any]
-
-
-class Client:
-    """Sends and hears lines. Permissions are answered with the option of the kind in `picks`."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.heard: list[Message] = []
-        self.updates: list[Message] = []
-        self.questions: list[Message] = []
-        self.picks: str | None = "allow_once"
-        self.trusts: str | None = "allow_once"
-        self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._reader = asyncio.ensure_future(self._read())
-
-    def send(self, message: Message) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-
-    def ask(self, method: str, **params: Any) -> asyncio.Future[Message]:
-        number = next(self._ids)
-        self._waiting[number] = asyncio.get_running_loop().create_future()
-        self.send({"id": number, "method": method, "params": params})
-        return self._waiting[number]
-
-    async def result(self, method: str, **params: Any) -> Message:
-        answer = await asyncio.wait_for(self.ask(method, **params), 60)
-        assert "error" not in answer, answer
-        return answer["result"]
-
-    async def error(self, method: str, **params: Any) -> Message:
-        return (await asyncio.wait_for(self.ask(method, **params), 60))["error"]
-
-    async def until(self, kind: str) -> Message:
-        async with asyncio.timeout(60):
-            while not (found := self.kinds(kind)):
-                await asyncio.sleep(0.01)
-        return found[0]
-
-    def kinds(self, kind: str) -> list[Message]:
-        return [update for update in self.updates if update["sessionUpdate"] == kind]
-
-    def text(self, kind: str = "agent_message_chunk") -> str:
-        return "".join(update["content"]["text"] for update in self.kinds(kind))
-
-    async def close(self) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        code = await asyncio.wait_for(self.process.wait(), 20)
-        await self._reader
-        return code
-
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            message = json.loads(line)
-            assert message["jsonrpc"] == "2.0"
-            self.heard.append(message)
-            match message.get("method"):
-                case None:
-                    self._waiting.pop(message["id"]).set_result(message)
-                case "session/update":
-                    self.updates.append(message["params"]["update"])
-                case "session/request_permission":
-                    self.questions.append(message["params"])
-                    self._answer(message)
-                case other:
-                    self.send({"id": message["id"], "error": {"code": -32601, "message": f"no {other} here"}})
-
-    def _answer(self, message: Message) -> None:
-        params = message["params"]
-        wanted = self.trusts if params["toolCall"]["title"].startswith("Trust ") else self.picks
-        if wanted is None:
-            return
-        chosen = next(option["optionId"] for option in params["options"] if option["kind"] == wanted)
-        self.send({"id": message["id"], "result": {"outcome": {"outcome": "selected", "optionId": chosen}}})
-
-
-@asynccontextmanager
-async def connected(tmp_path: Path, *replies: Answer) -> AsyncGenerator[tuple[Client, Provider, str]]:
-    folder = work_folder(tmp_path)
-    async with serve(*replies) as provider:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "pilotfish", "acp"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=tmp_path,
-            env=environment(tmp_path, provider),
-        )
-        client = Client(process)
-        try:
-            hello = await client.result("initialize", protocolVersion=1, clientCapabilities={})
-            assert hello["protocolVersion"] == 1
-            assert hello["agentCapabilities"]["loadSession"] is True
-            assert list(hello["agentCapabilities"]["sessionCapabilities"]) == ["list"]
-            made = await client.result("session/new", cwd=str(folder), mcpServers=[])
-            yield client, provider, made["sessionId"]
-            assert await client.close() == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-
-
-def prompt(text: str) -> list[Message]:
-    return [{"type": "text", "text": text}]
+from tests.support.terminal import work_folder
 
 
 async def test_an_edit_is_announced_asked_with_its_diff_made_and_told(tmp_path: Path) -> None:
@@ -137,12 +22,12 @@ async def test_an_edit_is_announced_asked_with_its_diff_made_and_told(tmp_path: 
         assert client.text() == "all done"
         trust, question = client.questions
         assert trust["toolCall"]["title"] == f"Trust {tmp_path / 'work'}?"
-        (diff,) = question["toolCall"]["content"]
+        diff, _reason = question["toolCall"]["content"]
         assert (diff["type"], diff["oldText"], diff["newText"]) == ("diff", "old\n", "new\n")
         (started,) = client.kinds("tool_call")
         assert started["toolCallId"] == question["toolCall"]["toolCallId"]
-        assert [update["status"] for update in client.kinds("tool_call_update")][-1] == "completed"
         final = client.kinds("tool_call_update")[-1]
+        assert final["status"] == "completed"
         assert (final["kind"], final["locations"][0]["path"]) == ("edit", str(tmp_path / "work" / "a.txt"))
     assert (tmp_path / "work" / "a.txt").read_text() == "new\n"
 
@@ -175,7 +60,7 @@ async def test_cancel_ends_a_prompt_that_has_not_begun(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
             client.send({"method": "session/cancel", "params": {"sessionId": session}})
             assert (await asyncio.wait_for(waiting, 60))["result"]["stopReason"] == "cancelled"
-        client.trusts = "allow_once"
+        client.trusts = "allow_always"
         answer = await client.result("session/prompt", sessionId=session, prompt=prompt("again"))
         assert (answer["stopReason"], client.text(), len(provider.requests)) == ("end_turn", "at last", 1)
 
@@ -233,6 +118,8 @@ async def test_a_standing_answer_is_offered_with_its_rule_and_kept(tmp_path: Pat
         client.picks = answer
         await client.result("session/prompt", sessionId=session, prompt=prompt("go"))
         assert len(client.questions) == 2
+        kinds = [option["kind"] for option in client.questions[1]["options"]]
+        assert kinds == ["allow_once", "allow_always", "reject_once", "reject_always"]
         names = [option["name"] for option in client.questions[1]["options"] if option["kind"] == answer]
         assert "touch made" in names[-1]
     assert (tmp_path / "work" / "made").exists() is (answer == "allow_always")

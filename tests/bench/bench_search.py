@@ -23,7 +23,7 @@ from typing import Any
 from tests.bench.figures import Table
 from tests.support.tools import Bench, bench
 
-from pilotfish.tools import glob, grep
+from pilotfish.tools.files import glob, grep
 from pilotfish.tools.tool import Tool
 from pilotfish.workspace.search.file_index import FileIndex
 from pilotfish.workspace.search.ripgrep import find_rg

@@ -1,4 +1,4 @@
-"""What the whole product costs: `python -m tests.bench.bench_server [--json FILE] [start|wires|paced|many|silence …]`.
+"""What the whole product costs: `python -m tests.bench.bench_server [--json FILE] [PART …]`, see `Bench.run`.
 
 The real server process over stdio and the scripted provider in a process of its own, on loopback: everything is
 measured from outside. CPU time is that of the server process; times on the clock are medians. The floors
@@ -26,6 +26,7 @@ STARTS = 3
 FLOODS = 3
 DELTAS = 5000
 CANCELS = 10
+COMPLETIONS = 40
 KINDS = ("ours", "stock")
 READ = {"calls": [{"name": "read_file", "args": {"path": "a.txt"}}]}
 HELD: dict[str, Any] = {"parts": [{"text": "one"}, {"gate": True}, {"text": "two"}]}
@@ -76,6 +77,7 @@ class Bench:
             "paced": self.paced,
             "many": self.many,
             "silence": self.silence,
+            "completion": self.completion,
         }
         self.at.settle()
         for name, part in parts.items():
@@ -253,7 +255,7 @@ class Bench:
         """Fifty concurrent turns, while a client requests the status."""
         talk = {"text": [f"word {number} " for number in range(100)], "delay": 0.02}
         script = {"replies": [{"text": "warm"}, *[READ] * SESSIONS], "otherwise": talk}
-        idle, busy = list[float](), list[float]()
+        idle, behind, busy = list[float](), list[float](), list[float]()
         with self.at.provider(script) as address, self.at.ours(address) as server:
             server.answer(server.begin(server.new_session(self.at.folder), "warm"))
             sessions = [server.new_session(self.at.folder) for _ in range(SESSIONS)]
@@ -261,9 +263,11 @@ class Bench:
             for _ in range(200):
                 self._ask_status(server, idle, set())
             left = {server.begin(session, "go") for session in sessions}
+            self._ask_status(server, behind, left)  # it waits until the prompts before it are read
             while left:
                 self._ask_status(server, busy, left)
         busy.sort()
+        self.table.add(f"{SESSIONS} prompts sent at once: status behind them answered", behind[0], "ms")
         self.table.add(f"{SESSIONS} turns at once: status answered, median", middle(busy), "ms", idle=idle)
         self.table.add(f"{SESSIONS} turns at once: status answered, 95 of 100", busy[len(busy) * 95 // 100], "ms")
         self.table.add(
@@ -313,9 +317,35 @@ class Bench:
         self.table.add(f"{client}memory it costs", most, "MB", target=64)
         self.table.add(f"{client}gaps in the numbers of its updates", gaps, "", target=0)
 
+    def completion(self) -> None:
+        """Inline completion of a file of 40 kB: the time from the request to the answer, without the provider's."""
+        file = self.at.folder / "long.py"
+        text = "".join(f"def function_{number}(a, b):\n    return \n\n\n" for number in range(1000))
+        item: dict[str, Any] = {"uri": file.as_uri(), "languageId": "python", "version": 1, "text": text}
+        params = hello(self.at.folder)
+        params["initializationOptions"]["pilotfish"]["settings"]["completionModel"] = "openai-compatible:scripted"
+        reply = {"text": "a + b", "wait": 0.03}
+        with self.at.provider({"otherwise": reply}) as address, self.at.ours(address, greet=False) as server:
+            server.request("initialize", params)
+            server.send("initialized", {}, wants_answer=False)
+            server.new_session(self.at.folder)
+            server.send("textDocument/didOpen", {"textDocument": item}, wants_answer=False)
+            waits = [self._complete(server, item["uri"], 4 * number + 1) for number in range(COMPLETIONS + 1)]
+            spent = [each["finished_at"] - each["at"] for each in requests(address)]
+        added = [(wait - own) * 1000 for wait, own in zip(waits[1:], spent[1:], strict=True)]
+        self.table.add("inline completion: added to the provider's time", middle(added), "ms", target=20)
+
+    def _complete(self, server: Server, uri: str, line: int) -> float:
+        asked = time.monotonic()
+        at = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 11}}
+        found = server.request("textDocument/inlineCompletion", {**at, "context": {"triggerKind": 1}})
+        assert found["items"][0]["insertText"] == "a + b", found
+        return time.monotonic() - asked
+
 
 def main() -> int:
-    wanted = [argument for argument in sys.argv[1:] if argument in ("start", "wires", "paced", "many", "silence")]
+    parts = ("start", "wires", "paced", "many", "silence", "completion")
+    wanted = [argument for argument in sys.argv[1:] if argument in parts]
     table = Table("server")
     with tempfile.TemporaryDirectory() as place:
         Bench(Path(place), table).run(wanted)

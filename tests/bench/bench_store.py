@@ -20,9 +20,9 @@ from tests.bench.figures import Table
 from pilotfish.conversation.messages import CallResult, CallStatus, CanonicalToolCall
 from pilotfish.conversation.records import ChunkRecord, Entry, MessageRecord, Record, ToolCallRecord
 from pilotfish.store.catalog import Catalog
-from pilotfish.store.db.tables import Tables
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import SessionRow
+from pilotfish.store.tables.tables import Tables
 
 RATIO_LIMIT = 1.2
 CPU_LIMIT_MS = 50.0

@@ -76,8 +76,9 @@ def stock(wire: str, url: str) -> None:
         return built[0]
 
     async def forward(_: Any, events: Any) -> None:
-        update(kind="state", state="assistant")
         async for event in events:
+            if event.event_kind == "part_start" and event.index == 0:  # calls have a stream of events too
+                update(kind="state", state="assistant")
             part = getattr(event, "part", None) if event.event_kind == "part_start" else getattr(event, "delta", None)
             text = getattr(part, "content_delta", None) or getattr(part, "content", None)
             if text:

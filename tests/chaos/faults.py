@@ -20,6 +20,7 @@ from tests.chaos import faults_provider as provider
 from tests.chaos.world import PATIENCE, Fault, World
 from tests.support.client import RpcError, never, option
 from tests.support.provider import Call, Gate, Reply, Text, call, calls, say
+from tests.support.waiting import until
 
 # ---- the client -----------------------------------------------------------------------------------------------------
 
@@ -27,7 +28,7 @@ from tests.support.provider import Call, Gate, Reply, Text, call, calls, say
 async def leaves_in_mid_turn(world: World) -> str:
     session = await world.session()
     world.begin(session, say("word ", times=400, delay=0.01))
-    await world.client.told("agent_message_chunk", session)
+    await world.client.first_update("agent_message_chunk", session)
     await world.moment()
     _hang_up(world)
     await world.gone()
@@ -60,7 +61,7 @@ def _hang_up(world: World) -> None:
 async def never_reads(world: World) -> str:
     session = await world.session()
     turn = world.begin(session, say("x" * 200 + " ", end="endless"))
-    await world.client.told("agent_message_chunk", session)
+    await world.client.first_update("agent_message_chunk", session)
     world.client.reading.clear()
     await asyncio.sleep(0.5)
     world.client.notify(
@@ -173,8 +174,7 @@ async def a_tools_process_is_killed(world: World) -> str:
 
 async def _appears(path: Path) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not path.exists() or not path.read_text().strip():
-            await asyncio.sleep(0.02)
+        await until(lambda: not (not path.exists() or not path.read_text().strip()))
 
 
 STATES = ("newborn", "loading", "idle", "streaming", "running a command", "asking", "shutting down")
@@ -191,7 +191,7 @@ def terminated(state: str) -> Fault:
                 world.client = await (world.born() if state == "newborn" else world.another())
             case "streaming":
                 world.begin(session, say("word ", times=400, delay=0.01))
-                await world.client.told("agent_message_chunk", session)
+                await world.client.first_update("agent_message_chunk", session)
             case "running a command":
                 world.begin(session, call("bash", command="(trap '' TERM; sleep 600) & sleep 600"))
                 await world.status_of_call(session, "in_progress")
@@ -215,7 +215,7 @@ async def two_servers(world: World) -> str:
     other = await world.another()
     try:
         turn = world.begin(session, Reply(parts=(Text("mine "), Gate(), Text("still"))))
-        await world.client.told("agent_message_chunk", session)
+        await world.client.first_update("agent_message_chunk", session)
         with pytest.raises(RpcError) as busy:
             await other.prompt(session, "and mine?")
         assert busy.value.code == 2

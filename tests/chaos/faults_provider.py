@@ -68,8 +68,8 @@ def odd(name: str) -> Fault:
     async def fault(world: World) -> str:
         session = await world.session()
         answer = await world.turn(session, ODD[name])
-        assert answer.stop_reason in ("end_turn", "failed")
-        assert (answer.error is None) == (answer.stop_reason == "end_turn")
+        assert answer.stop_reason in ("end_turn", "failed", "budget")  # huge numbers are over any budget
+        assert (answer.error is None) == (answer.stop_reason != "failed")
         assert not (world.folder / "half.txt").exists()
         return session
 
@@ -161,7 +161,7 @@ async def says_a_hundred_megabytes(world: World) -> str:
 async def never_ends(world: World) -> str:
     session = await world.session()
     turn = world.begin(session, say("on and on ", end="endless", delay=0.001))
-    await world.client.told("agent_message_chunk", session)
+    await world.client.first_update("agent_message_chunk", session)
     await world.moment(1.0)
     await world.client.request("pilotfish/session/cancel", {"sessionId": session})
     assert (await asyncio.wait_for(turn, PATIENCE)).stop_reason == "cancelled"

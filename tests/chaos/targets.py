@@ -42,13 +42,13 @@ from pilotfish.lsp.connection.stdio import FrameReader
 from pilotfish.policy.judge import Mode, judge
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.parser import CommandLine, parse
-from pilotfish.store.db.schema import migrate
-from pilotfish.store.db.tables import Tables
 from pilotfish.store.export.archive import SessionArchive, from_json, to_json
 from pilotfish.store.export.legacy import from_legacy
 from pilotfish.store.rows import SessionRow
+from pilotfish.store.sqlite.schema import migrate
+from pilotfish.store.sqlite.tables import SqliteTables
+from pilotfish.workspace.edits.matching import Replacement, match
 from pilotfish.workspace.files.encoding import check, replace, unify
-from pilotfish.workspace.files.matching import Replacement, match
 
 
 @dataclass(frozen=True)
@@ -308,10 +308,10 @@ def _stored(archive: SessionArchive) -> None:
 
 
 @cache
-def _tables() -> Tables:
+def _tables() -> SqliteTables:
     db = sqlite3.connect(":memory:", isolation_level=None)
     migrate(db)
-    return Tables(db)
+    return SqliteTables(db)
 
 
 # ---- the table ------------------------------------------------------------------------------------------------------

@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.nursery import Births, nursery
+from tests.chaos.fork_server import Spawn, fork_server
 from tests.support.client import OURS, Client
 from tests.support.laws import FINAL
 from tests.support.provider import Provider, Reply, Request, call, say, serve
+from tests.support.waiting import until
 
 from pilotfish.protocol import wire
 
@@ -44,7 +45,7 @@ Act = Reply | Callable[[], Reply]
 @dataclass
 class World:
     place: Path
-    births: Births
+    spawn_fork: Spawn
     provider: Provider
     dice: random.Random
     client: Client = field(init=False)
@@ -82,25 +83,27 @@ class World:
 
     # -- a server and its client --------------------------------------------------------------------------------------
 
-    async def start(self, births: Births | None = None, /, **environment: str) -> Client:
+    async def start(self, spawn_fork: Spawn | None = None, /, **environment: str) -> Client:
         """An initialized server on the store of this world."""
-        self.client = await self.another(births, **environment)
+        self.client = await self.another(spawn_fork, **environment)
         return self.client
 
-    async def another(self, births: Births | None = None, /, **environment: str) -> Client:
-        client = await self.born(births, **environment)
+    async def another(self, spawn_fork: Spawn | None = None, /, **environment: str) -> Client:
+        client = await self.born(spawn_fork, **environment)
         hello = {**OURS, "settings": self.settings}
         await client.initialize(hello=hello, capabilities={}, folders=[self.folder])
         return client
 
-    async def born(self, births: Births | None = None, /, **environment: str) -> Client:
+    async def born(self, spawn_fork: Spawn | None = None, /, **environment: str) -> Client:
         """A server that is not initialized yet."""
-        return await (births or self.births)(self.home, TMPDIR=str(self.temporary), OPENAI_API_KEY=KEY, **environment)
+        return await (spawn_fork or self.spawn_fork)(
+            self.home, TMPDIR=str(self.temporary), OPENAI_API_KEY=KEY, **environment
+        )
 
-    async def restart(self, births: Births | None = None, /, **environment: str) -> Client:
+    async def restart(self, spawn_fork: Spawn | None = None, /, **environment: str) -> Client:
         """Kill what is left of the server, and start another."""
         await self.leave()
-        return await self.start(births, **environment)
+        return await self.start(spawn_fork, **environment)
 
     async def leave(self) -> None:
         self.note(self.client)
@@ -229,15 +232,14 @@ class World:
         half = [
             path.name for path in self.folder.rglob("*") if path.name.startswith(".pilotfish") or "tmp" in path.suffix
         ]
-        live = 1 if self.client.process.returncode is None else 0  # the scratch folder of the server that runs
-        return [*scratch[live:], *half]
+        engine = 1 if self.client.process.returncode is None else 0  # the scratch folder of the server that runs
+        return [*scratch[engine:], *half]
 
 
 async def _until(holds: Callable[[], bool], words: Callable[[], str]) -> None:
     try:
         async with asyncio.timeout(PATIENCE / 5):
-            while not holds():
-                await asyncio.sleep(0.05)
+            await until(holds)
     except TimeoutError:
         raise AssertionError(words()) from None
 
@@ -258,8 +260,8 @@ def _seen(task: asyncio.Task[Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def world(place: Path, seed: int, **environment: str) -> AsyncGenerator[World]:
-    async with nursery() as births, serve() as provider:
-        it = World(place, births, provider, random.Random(seed))
+    async with fork_server() as spawn_fork, serve() as provider:
+        it = World(place, spawn_fork, provider, random.Random(seed))
         provider.otherwise = it.choose
         for path in (it.folder, it.home, it.temporary):
             path.mkdir(parents=True, exist_ok=True)

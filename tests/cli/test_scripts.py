@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.provider import Refusal, call, fails, say, serve
+from tests.support import mcp_server
+from tests.support.provider import Refusal, call, fails, said, say, serve
 from tests.support.provider_script import Reply
 from tests.support.terminal import environment, piped, work_folder
 
@@ -82,7 +83,7 @@ async def test_what_is_piped_in_is_the_prompt_or_belongs_to_it(
     async with serve(say("yes")) as provider:
         code, _, _ = await piped(tmp_path, "run", "--trust", *arguments, provider=provider, sent=sent)
         assert code == 0
-        assert provider.requests[0].messages[-1]["content"][0]["text"] == prompt
+        assert said(provider.requests[0]) == prompt
 
 
 async def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
@@ -186,6 +187,28 @@ async def test_decisions_are_printed_and_their_chain_is_checked(tmp_path: Path) 
     assert code == 0
     assert "  allow  bash  mode: " in out
     assert out.endswith("1 entry: the trail is whole\n")
+    await check_the_audit_of_the_store(tmp_path)
+
+
+async def check_the_audit_of_the_store(tmp_path: Path) -> None:
+    code, out, _ = await piped(tmp_path, "audit")
+    assert (code, out.count(": the trail is whole\n")) == (0, 1)
+    file = tmp_path / "audit.json"
+    code, out, _ = await piped(tmp_path, "audit", "--export", str(file))
+    digest = out.split()[-1]
+    assert (code, out) == (0, f"1 trails in {file}, digest {digest}\n")
+    code, out, _ = await piped(tmp_path, "audit", "verify", str(file))
+    assert (code, out.splitlines()[-1].partition(":")[0]) == (0, f"digest {digest}")
+    written = json.loads(file.read_text())
+    written["sessions"][0]["entries"][0]["decision"] = "deny"
+    file.write_text(json.dumps(written))
+    code, out, _ = await piped(tmp_path, "audit", "verify", str(file))
+    assert code == 1
+    assert "entry 1: the entry was changed after it was written" in out
+    file.write_text("{}")
+    code, _, problem = await piped(tmp_path, "audit", "verify", str(file))
+    assert code != 0
+    assert "This is no export of `pilotfish audit`" in problem
 
 
 async def test_the_policy_is_asked_without_running_anything(tmp_path: Path) -> None:
@@ -200,7 +223,8 @@ async def test_the_doctor_names_what_is_wrong_with_a_remedy(tmp_path: Path) -> N
     code, out, _ = await piped(tmp_path, "doctor")
     assert code == 0
     assert [line.split()[1] for line in out.splitlines() if line[0] in "✓✗"] == [
-        "pilotfish", "python", "settings", "ripgrep", "bash", "sandbox", "store", "model", "keys",
+        "pilotfish", "python", "settings", "managed", "ripgrep", "bash", "sandbox", "store", "model", "keys",
+        "mcp", "telemetry",
     ]  # fmt: skip
     (tmp_path / "config.toml").write_text('mode = "bold"\n')
     sick = {
@@ -218,11 +242,40 @@ async def test_the_doctor_names_what_is_wrong_with_a_remedy(tmp_path: Path) -> N
     assert "→ Fix PILOTFISH_MODE." in out
 
 
+async def test_the_doctor_connects_to_the_servers_of_the_mcp_configuration(tmp_path: Path) -> None:
+    servers = {
+        "good": {"command": sys.executable, "args": [mcp_server.__file__]},
+        "dead": {"command": str(tmp_path / "no-such-program")},
+    }
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"servers": servers}))
+    (tmp_path / "config.toml").write_text(f'mcpConfig = "{file}"\n')
+    code, out, _ = await piped(tmp_path, "doctor")
+    (line,) = [line for line in out.splitlines() if line.split()[1:2] == ["mcp"]]
+    assert (code, line[0]) == (1, "✗")
+    assert f"good: {len(mcp_server.TOOLS)} tools; dead: FileNotFoundError" in line
+    assert f"→ Correct {file}." in out
+
+
+async def test_the_doctor_checks_one_provider_with_a_small_request(tmp_path: Path) -> None:
+    async with serve(say("OK"), say("OK"), fails("authentication")) as provider:
+        (tmp_path / "config.toml").write_text(f'[[endpoints]]\nname = "work"\nurl = "{provider.openai_url}"\n')
+        for name in ("work", "work:scripted"):
+            code, out, _ = await piped(tmp_path, "doctor", "--provider", name)
+            assert [line.split()[:2] for line in out.splitlines()] == [["✓", "key"], ["✓", "address"], ["✓", "request"]]
+            assert (code, "work:scripted answered in" in out, ": OK" in out) == (0, True, True)
+        code, out, _ = await piped(tmp_path, "doctor", "--provider", "work")
+        assert (code, "did not accept the API key" in out) == (1, True)
+    code, out, _ = await piped(tmp_path, "doctor", "-p", "groq")
+    assert code == 1
+    assert "Set GROQ_API_KEY in the environment" in out
+
+
 async def test_version_help_and_completion(tmp_path: Path) -> None:
     assert await piped(tmp_path, "--version") == (0, f"pilotfish {__version__}\n", "")
     code, out, _ = await piped(tmp_path, "--help")
     assert code == 0
-    for command in ("serve", "acp", "run", "chat", "demo", "doctor", "audit", "sessions", "policy"):
+    for command in ("serve", "acp", "run", "chat", "demo", "sample", "doctor", "audit", "sessions", "policy"):
         assert f" {command} " in out
     assert "bool" not in out  # a flag takes no value
     assert "..." not in out.partition("Commands:")[2]  # no description is cut off

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,16 @@ def test_while_the_user_file_is_invalid_calls_are_asked_about_and_it_is_not_over
     assert book.path.read_text() == broken
 
 
+def test_the_folder_of_a_rule_is_kept(tmp_path: Path) -> None:
+    book, folder = RuleBook(tmp_path / "config.toml"), tmp_path / "project"
+    rule = Rule(decision="allow", tool="bash", pattern="npm run build *", scope="workspace", folder="web")
+    book.add(rule, folder)
+    book.add(replace(rule, folder=""), folder)
+    assert book.rules_for(folder, Settings(), trusted=True) == (rule, replace(rule, folder=""))
+    assert book.remove(rule, folder)
+    assert book.rules_for(folder, Settings(), trusted=True) == (replace(rule, folder=""),)
+
+
 def test_an_invalid_rule_is_ignored_and_reported(book: RuleBook, folder: Path) -> None:
     book.path.parent.mkdir()
     book.path.write_text(
@@ -215,7 +226,7 @@ def test_an_invalid_rule_is_ignored_and_reported(book: RuleBook, folder: Path) -
         "config.toml: rule 1 is ignored: it would allow everything; use auto mode instead",
         "config.toml: rule 2 is ignored: its decision is not allow, ask or deny",
         "config.toml: rule 4 is ignored: it is not a table",
-        "config.toml: rule 5 is ignored: its tool and pattern must be strings",
+        "config.toml: rule 5 is ignored: its tool, pattern and folder must be strings",
         "config.toml: rule 6 is ignored: it has an unknown field when",
     )
 
@@ -236,10 +247,10 @@ async def test_ignored_rules_of_a_folder_are_reported_in_the_turn_that_trusts_it
     async with rig(tmp_path, say("one"), files=files, trusted=False) as turn:
 
         async def trust(folder: Path) -> None:
-            turn.live.book.trust(folder, True)
+            turn.engine.book.trust(folder, True)
 
-        turn.live.ask_for_trust = trust
-        turn.live.book = RuleBook(tmp_path / "config.toml")
+        turn.engine.ask_for_trust = trust
+        turn.engine.book = RuleBook(tmp_path / "config.toml")
         await turn.prompt("hi")
         assert turn.notices() == [".pilotfish/rules.toml: rule 1 is ignored: its decision is not allow, ask or deny."]
 

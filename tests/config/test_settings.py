@@ -10,8 +10,8 @@ from pilotfish.config.settings import SettingProblem, Settings, load, read_confi
 def test_without_any_layer_the_built_in_values_apply() -> None:
     loaded = load()
     assert (loaded.settings, loaded.sources, loaded.problems) == (Settings(), {}, ())
-    assert loaded.settings.max_iterations == 15
-    assert loaded.settings.tool_history_rounds == 10
+    assert loaded.settings.max_iterations is None
+    assert loaded.settings.tool_history_rounds is None
 
 
 def test_the_editor_beats_the_environment_beats_the_file() -> None:
@@ -62,3 +62,10 @@ def test_rules_of_workspaces_in_the_config_file_are_not_settings(tmp_path: Path)
     file = tmp_path / "config.toml"
     file.write_text('model = "m"\n[workspace."/x"]\ntrusted = true\n', "utf-8")
     assert read_config(file) == ({"model": "m"}, ())
+
+
+def test_endpoints_of_the_file_and_of_the_editor_stand_side_by_side() -> None:
+    file = [{"name": "a", "url": "http://file/a"}, {"name": "b", "url": "http://file/b"}]
+    loaded = load(config={"endpoints": file}, editor={"endpoints": [{"name": "b", "url": "http://editor/b"}]})
+    found = [(endpoint.name, endpoint.url) for endpoint in loaded.settings.endpoints]
+    assert found == [("a", "http://file/a"), ("b", "http://editor/b")]

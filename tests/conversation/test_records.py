@@ -22,21 +22,25 @@ from pilotfish.conversation.messages import (
     message_from_json,
     message_to_json,
 )
+from pilotfish.conversation.provenance import Source
 from pilotfish.conversation.records import (
     SILENT_TYPES,
     ApprovalRecord,
     Attachment,
     ChunkRecord,
+    ClaimRecord,
     CompactionRecord,
     Failure,
     FileChangeRecord,
     KilledProcess,
     MessageRecord,
     NoticeRecord,
+    OutsideAttachment,
     PlanEntry,
     PlanRecord,
     Receipt,
     Record,
+    ReviewRecord,
     SessionRecord,
     StateRecord,
     SteerRecord,
@@ -78,6 +82,7 @@ CALL = CanonicalToolCall(
     recovered=True,
 )
 USAGE = Usage(input_tokens=1, output_tokens=2, cached_tokens=3, requests=4, tool_calls=5, cost=0.25)
+NOTES = OutsideAttachment(source=Source(kind="mcp", name="tiny/notes", outside=True), text="milk")
 
 RECORDS: list[Any] = [
     TurnStartRecord(
@@ -85,8 +90,16 @@ RECORDS: list[Any] = [
         prompt=({"type": "text", "text": "hi"}, {"type": "image", "data": "x"}),
         timestamp=1.5,
         prompt_id="p",
+        outside=(NOTES,),
     ),
-    SteerRecord(turn_id="t", prompt=({"type": "text", "text": "and"},), iteration=2, timestamp=1.6, prompt_id="s"),
+    SteerRecord(
+        turn_id="t",
+        prompt=({"type": "text", "text": "and"},),
+        iteration=2,
+        timestamp=1.6,
+        prompt_id="s",
+        outside=(NOTES,),
+    ),
     MessageRecord(
         turn_id="t",
         message_id="m1",
@@ -124,6 +137,7 @@ RECORDS: list[Any] = [
         retry_after=0.5,
         cause="rate_limit",
     ),
+    ClaimRecord(turn_id="t", text="All tests pass.", verdict="supported", timestamp=6.6, evidence="`pytest` succeeded"),
     SessionRecord(turn_id="t", title="a", model="m", mode="ask"),
     CompactionRecord(turn_id="t", before=9, after=1, summary="so far", timestamp=7.5, keep_from="m1"),
     ApprovalRecord(
@@ -143,6 +157,9 @@ RECORDS: list[Any] = [
         feedback="no",
     ),
     UndoRecord(turn_id="t", direction="redo", uris=("file:///a",), timestamp=9.5),
+    ReviewRecord(
+        turn_id="t", uri="file:///a", decision="keep", baseline="b", seen="c", timestamp=9.6, old_uri="file:///o"
+    ),
     TurnEndRecord(
         turn_id="t",
         stop_reason="failed",

@@ -192,7 +192,11 @@ def test_the_snapshot_exports_as_json() -> None:
             "duration_ms": None,
             "approval": None,
             "raw_args": None,
+            "source": None,
+            "unrecorded": False,
             "recovered": False,
+            "parent_id": None,
+            "may_ask": True,
         }
     ]
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pilotfish.conversation.text_calls import TextCall, find_calls
+from pilotfish.conversation.text_call_hold import TextCallHold
+from pilotfish.conversation.text_calls import TextCall, find_calls, without_calls
 
 LONG = os.environ.get("PILOTFISH_LONG") == "1"
 
@@ -42,46 +43,49 @@ def check(text: str, *calls: tuple[str, dict[str, Any]]) -> None:
 # ---- What is a call ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}</tool_call>',
-        '<tool_call>\n{"name": "read_file", "arguments": "{\\"path\\": \\"a.py\\"}"}\n</tool_call>',
-        'I look first.\n<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}</tool_call>\nThen I go on.',
-        '<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}',
-        '<function_call>{"name": "read_file", "parameters": {"path": "a.py"}}</function_call>',
-        '<tool_use>{"name": "read_file", "input": {"path": "a.py"}}</tool_use>',
-        '<tool_call>read_file(path="a.py")</tool_call>',
-        "<tool_call>\n<function=read_file>\n<parameter=path>\na.py\n</parameter>\n</function>\n</tool_call>",
-        '<function=read_file>{"path": "a.py"}</function>',
-        '<function_calls><invoke name="read_file"><parameter name="path">a.py</parameter></invoke></function_calls>',
-        '<invoke name="read_file"><parameter name="path">a.py</parameter></invoke>',
-        "<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>a.py</arg_value>\n</tool_call>",
-        '[TOOL_CALLS] [{"name": "read_file", "arguments": {"path": "a.py"}}]',
-        '[TOOL_CALLS]read_file[ARGS]{"path": "a.py"}',
-        '{"name": "read_file", "arguments": {"path": "a.py"}}',
-        'Let me look.\n\n{"tool": "read_file", "args": {"path": "a.py"}}\n',
-        '{\n  "name": "read_file",\n  "arguments": {\n    "path": "a.py"\n  }\n}',
-        '{"type": "function", "function": {"name": "read_file", "arguments": "{\\"path\\": \\"a.py\\"}"}}',
-        '{"type": "tool_use", "id": "x", "name": "read_file", "input": {"path": "a.py"}}',
-        '{"tool_calls": [{"function": {"name": "read_file", "arguments": {"path": "a.py"}}}]}',
-        '{"function_call": {"name": "read_file", "arguments": {"path": "a.py"}}}',
-        '{"action": "read_file", "action_input": {"path": "a.py"}}',
-        '{"read_file": {"path": "a.py"}}',
-        '{"name": "functions.read_file", "arguments": {"path": "a.py"}}',
-        '```json\n{"name": "read_file", "arguments": {"path": "a.py"}}\n```',
-        'I will read it.\n\n```tool_call\n{"name": "read_file", "arguments": {"path": "a.py"}}\n```\n',
-        '```\n{"name": "read_file", "arguments": {"path": "a.py"}}\n',
-        '~~~json\n{"name": "read_file", "arguments": {"path": "a.py"}}\n~~~',
-        '```xml\n<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}</tool_call>\n```',
-        '```tool_code\nprint(read_file(path="a.py"))\n```',
-        'read_file(path="a.py")',
-        "read_file({'path': 'a.py'})",
-        'I look.\nread_file(\n    path="a.py",\n)',
-        'I would like to see the file first:\n{"name": "read_file", "arguments": {"path": "a.py"}}',
-        'For example, a.py could hold it. That is a guess.\n\nLet me read it.\nread_file(path="a.py")',
-    ],
-)
+FORMATS = [
+    '<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}</tool_call>',
+    '<tool_call>\n{"name": "read_file", "arguments": "{\\"path\\": \\"a.py\\"}"}\n</tool_call>',
+    'I look first.\n<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}</tool_call>\nThen I go on.',
+    '<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}',
+    '<function_call>{"name": "read_file", "parameters": {"path": "a.py"}}</function_call>',
+    '<tool_use>{"name": "read_file", "input": {"path": "a.py"}}</tool_use>',
+    '<tool_call>read_file(path="a.py")</tool_call>',
+    "<tool_call>\n<function=read_file>\n<parameter=path>\na.py\n</parameter>\n</function>\n</tool_call>",
+    '<function=read_file>{"path": "a.py"}</function>',
+    '<function_calls><invoke name="read_file"><parameter name="path">a.py</parameter></invoke></function_calls>',
+    '<invoke name="read_file"><parameter name="path">a.py</parameter></invoke>',
+    "<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>a.py</arg_value>\n</tool_call>",
+    '[TOOL_CALLS] [{"name": "read_file", "arguments": {"path": "a.py"}}]',
+    '[TOOL_CALLS]read_file[ARGS]{"path": "a.py"}',
+    '{"name": "read_file", "arguments": {"path": "a.py"}}',
+    'Let me look.\n\n{"tool": "read_file", "args": {"path": "a.py"}}\n',
+    '{\n  "name": "read_file",\n  "arguments": {\n    "path": "a.py"\n  }\n}',
+    '{"type": "function", "function": {"name": "read_file", "arguments": "{\\"path\\": \\"a.py\\"}"}}',
+    '{"type": "tool_use", "id": "x", "name": "read_file", "input": {"path": "a.py"}}',
+    '{"tool_calls": [{"function": {"name": "read_file", "arguments": {"path": "a.py"}}}]}',
+    '{"function_call": {"name": "read_file", "arguments": {"path": "a.py"}}}',
+    '{"action": "read_file", "action_input": {"path": "a.py"}}',
+    '{"read_file": {"path": "a.py"}}',
+    '{"name": "functions.read_file", "arguments": {"path": "a.py"}}',
+    '```json\n{"name": "read_file", "arguments": {"path": "a.py"}}\n```',
+    'I will read it.\n\n```tool_call\n{"name": "read_file", "arguments": {"path": "a.py"}}\n```\n',
+    '```\n{"name": "read_file", "arguments": {"path": "a.py"}}\n',
+    '~~~json\n{"name": "read_file", "arguments": {"path": "a.py"}}\n~~~',
+    '```xml\n<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}}</tool_call>\n```',
+    '```tool_code\nprint(read_file(path="a.py"))\n```',
+    'read_file(path="a.py")',
+    "read_file({'path': 'a.py'})",
+    'I look.\nread_file(\n    path="a.py",\n)',
+    'I would like to see the file first:\n{"name": "read_file", "arguments": {"path": "a.py"}}',
+    'For example, a.py could hold it. That is a guess.\n\nLet me read it.\nread_file(path="a.py")',
+    '{"name": "read_file", "arguments": {"path": "a.py"}',
+    'I look.\n```json\n{"name": "read_file", "arguments": {"path": "a.py"\n```',
+    '<tool_call>{"name": "read_file", "arguments": {"path": "a.py"}</tool_call>',
+]
+
+
+@pytest.mark.parametrize("text", FORMATS)
 def test_a_known_format_is_a_call(text: str) -> None:
     check(text, READ)
 
@@ -225,3 +229,46 @@ def test_an_adversarial_text_is_not_slow(text: str) -> None:
 def test_only_the_end_of_a_huge_text_is_searched() -> None:
     text = "word " * 200_000 + "\nlist_all()"
     assert find_calls(text, TOOLS) == (TextCall("list_all", {}, (len(text) - 10, len(text))),)
+
+
+# ---- What a reader sees of a call ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", FORMATS)
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_no_part_of_a_call_is_shown_however_it_is_streamed(text: str, step: int) -> None:
+    kept = without_calls(text, find_calls(text, TOOLS))
+    hold = TextCallHold(TOOLS, lambda text: bool(find_calls(text, TOOLS)))
+    shown = "".join(hold.feed(text[at : at + step]) for at in range(0, len(text), step))
+    assert kept.startswith(shown)
+    assert shown + hold.close() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello. `<tool_call>` is a tag.",
+        "The tag <tool_call> begins a call.",
+        'In JSON:\n```json\n{"version": 3}\n```\nThat is all.',
+        'In JSON:\n```json\n{"name": "x", "version": 3}\n```\nThat is all.',
+        '```python\nread_file(path="a.py")\n```\nis how.',
+        '{"version": 3} is the object.',
+        "read_files are read.",
+        "[a link](x) and `[1]`.",
+        '```py\n{"name": "read_file", "arguments": {"path": "a.py"}}\n```\nIt ends.',
+    ],
+)
+def test_text_that_cannot_be_a_call_is_shown_at_once(text: str) -> None:
+    hold = TextCallHold(TOOLS, lambda text: bool(find_calls(text, TOOLS)))
+    assert "".join(map(hold.feed, text)) == text
+
+
+@given(st.lists(st.sampled_from(["`", "``", "\n", " ", "<tool_call>", "{", '"name": "bash"', "}", "[", "x", "bash("])))
+def test_what_is_held_back_is_never_lost(pieces: list[str]) -> None:
+    hold = TextCallHold(TOOLS, lambda text: bool(find_calls(text, TOOLS)))
+    assert "".join([hold.feed(piece) for piece in pieces] + [hold.close()]) == "".join(pieces)
+
+
+def test_a_call_that_ends_inside_a_text_is_not_completed() -> None:
+    check('{"name": "bash", "arguments": {"command": "rm -r /tmp/x')
+    check('{"name": "bash", "arguments": {"command": "ls", "more": [{"a": 1')

@@ -10,6 +10,7 @@ from tests.support.records import call, compaction, end, said, spoken, start
 
 from pilotfish.conversation.items import (
     CallItem,
+    ClaimItem,
     CompactionItem,
     FileChangeItem,
     Item,
@@ -30,6 +31,7 @@ from pilotfish.conversation.model_history import NEVER_STARTED, STARTED, transcr
 from pilotfish.conversation.records import (
     ApprovalRecord,
     ChunkRecord,
+    ClaimRecord,
     Entry,
     FileChangeRecord,
     NoticeRecord,
@@ -77,6 +79,7 @@ def test_the_items_of_a_turn_are_in_order() -> None:
         PlanRecord(turn_id="t1", entries=(PlanEntry(content="x", status="completed"),), timestamp=1.0),
         NoticeRecord(turn_id="t1", level="info", message="note", timestamp=1.0),
         compaction("m1"),
+        ClaimRecord(turn_id="t1", text="All tests pass.", verdict="unsupported", timestamp=1.0, evidence="none ran"),
         UsageRecord(turn_id="t1", usage=Usage(), context_used=1),
         SessionRecord(turn_id="t1", title="a", model="m", mode="ask"),
         *said("model: done", first=4),
@@ -101,6 +104,7 @@ def test_the_items_of_a_turn_are_in_order() -> None:
         ),
         NoticeItem(id="notice.17", turn_id="t1", level="info", message="note"),
         CompactionItem(id="compaction.18", turn_id="t1", before=9, after=1, summary="so far"),
+        ClaimItem(id="claim.19", turn_id="t1", text="All tests pass.", verdict="unsupported", evidence="none ran"),
         MessageItem(id="m4.0", turn_id="t1", text="done"),
         TurnEndItem(id="t1.end", turn_id="t1", stop_reason="end_turn", usage=Usage(), undone=True, timestamp=2.0),
     ]

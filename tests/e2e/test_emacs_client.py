@@ -3,74 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import re
-import sys
-import tempfile
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.support.client import environment
-from tests.support.nvim import ROOT, Screen, program
-from tests.support.provider import Provider, Reply, call, say, serve
-from tests.support.served import Scripts
+from tests.support.editor_world import World, editor_world
+from tests.support.nvim import ROOT, Screen
+from tests.support.provider import Reply, call, say
 
 pytestmark = pytest.mark.editors
 
 README = (ROOT / "client-emacs" / "README.md").read_text("utf-8")
-QUIET = "(setq inhibit-startup-screen t make-backup-files nil native-comp-async-report-warnings-errors nil)\n"
-
-
-@dataclass(frozen=True)
-class World:
-    """A workspace, a home with the README's configuration, and a scripted model."""
-
-    folder: Path
-    environ: dict[str, str]
-    scripts: Scripts
-    provider: Provider
-
-    def script(self, name: str, *replies: Reply) -> str:
-        """What the model does when a prompt holds the name."""
-        self.scripts.add(name, *replies)
-        return f"#{name}#"
-
-    def sent(self) -> str:
-        """What the model was sent last, as JSON."""
-        return json.dumps(self.provider.requests[-1].messages, ensure_ascii=False)
-
-    @contextlib.asynccontextmanager
-    async def editor(self, *more: str) -> AsyncGenerator[Screen]:
-        with tempfile.TemporaryDirectory(prefix="pf") as short:
-            screen = Screen(program("tmux"), Path(short) / "tmux")
-            await screen.start([program("emacs"), "-nw", "greet.py", *more], self.environ, self.folder, (120, 50))
-            try:
-                await screen.shows("greet.py", "def greet")
-                yield screen
-            finally:
-                await screen.stop()
+QUIET = (
+    "(setq inhibit-startup-screen t make-backup-files nil native-comp-async-report-warnings-errors nil\n"
+    "      suggest-key-bindings nil extended-command-suggest-shorter nil)\n"
+)
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncGenerator[World]:
-    folder, home, programs = tmp_path / "work", tmp_path / "home", tmp_path / "bin"
-    for made in (folder / ".git", home / ".emacs.d", programs):
-        made.mkdir(parents=True)
-    (folder / "greet.py").write_text('def greet():\n    return "Helo"\n')
-    (programs / "pilotfish").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pilotfish "$@"\n')
-    (programs / "pilotfish").chmod(0o755)
-    snippet = re.findall(r"```elisp\n(.*?)```", README, re.DOTALL)[0]
-    installed = snippet.replace("~/src/pilotfish/client-emacs", str(ROOT / "client-emacs"))
-    (home / ".emacs.d" / "init.el").write_text(QUIET + installed)
-    scripts = Scripts()
-    async with serve(otherwise=scripts) as provider:
-        environ = environment(home, OPENAI_API_KEY="sk-scripted", HOME=str(home), LC_ALL="C.UTF-8")
-        environ |= {"PILOTFISH_MODEL": "openai-chat:scripted", "PILOTFISH_BASE_URL": provider.openai_url}
-        environ |= {"PATH": f"{programs}:{environ['PATH']}", "TERM": "xterm-256color"}
-        yield World(folder, environ, scripts, provider)
+    """A home with the README's configuration."""
+    async with editor_world(tmp_path) as made:
+        snippet = re.findall(r"```elisp\n(.*?)```", README, re.DOTALL)[0]
+        installed = snippet.replace("~/src/pilotfish/client-emacs", str(ROOT / "client-emacs"))
+        (made.home / ".emacs.d").mkdir()
+        (made.home / ".emacs.d" / "init.el").write_text(QUIET + installed)
+        yield made
 
 
 async def run(screen: Screen, command: str, *then: str) -> None:
@@ -94,7 +53,7 @@ async def test_trust_edit_of_unsaved_text_approved_with_its_preview_and_undone(w
         call("update_file", path="greet.py", edits=edits),
         say("It is done."),
     )
-    async with world.editor() as screen:
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
         await screen.keys("M->", '# Helo wörld "is', " not saved")
         await prompt(screen, "#play# please")
         await screen.shows("Trust ", "(y or n)")
@@ -119,13 +78,15 @@ async def test_a_saved_buffer_is_saved_again_before_a_command_runs_and_the_regio
         call("bash", command="touch seen; cat greet.py; exit 3"),
         say("Seen."),
     )
-    async with world.editor() as screen:
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
         await screen.keys("C-Space", "M->")
         await prompt(screen, "#play# please")
         await screen.shows("(y or n)")
         await screen.keys("y")
         await screen.shows("Edit greet.py?")
-        assert "return" in json.dumps(world.provider.requests[0].messages[-1])
+        said = str(world.provider.requests[0].messages[-1])
+        assert "return" in said
+        assert '<active_file path="greet.py" selected="1-2" visible="1-' in said
         await run(screen, "pilotfish-approve", "a")
         await screen.shows("Run touch seen; cat greet.py; exit 3?", "cat greet.py; exit 3\n")
         assert (world.folder / "greet.py").read_text() == 'def greet():\n    return "Hello"\n'
@@ -139,14 +100,14 @@ async def test_a_saved_buffer_is_saved_again_before_a_command_runs_and_the_regio
 async def test_stop_and_going_on_after_a_restart(world: World):
     world.script("slow", say("one ", "two ", end="stall"))
     world.script("next", say("The next answer."))
-    async with world.editor() as screen:
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
         await prompt(screen, "#slow# please")
         await screen.shows("(y or n)")
         await screen.keys("y")
         await screen.shows("one two")
         await run(screen, "pilotfish-stop")
         await screen.shows("Stopped.")
-    async with world.editor() as screen:
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
         await run(screen, "pilotfish-sessions")
         await screen.shows("Go on with:")
         await screen.keys("Tab", "Enter")
@@ -155,6 +116,29 @@ async def test_stop_and_going_on_after_a_restart(world: World):
         await screen.shows("The next answer.")
         await asyncio.sleep(0)
         assert "one two" in world.sent()
+
+
+async def test_changes_are_marked_and_kept_or_undone_one_by_one(world: World):
+    path = world.folder / "greet.py"
+    path.write_text("".join(["def greet():\n", *(f"    line{number}\n" for number in range(2, 16))]))
+    edits = [{"old_string": f"line{number}\n", "new_string": f"LINE{number}\n"} for number in (3, 12)]
+    world.script(
+        "two", call("read_file", path="greet.py"), call("update_file", path="greet.py", edits=edits), say("Both.")
+    )
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
+        await prompt(screen, "#two# please")
+        await screen.shows("(y or n)")
+        await screen.keys("y")
+        await screen.shows("Edit greet.py", "a  Allow once")
+        await run(screen, "pilotfish-approve", "a")
+        await screen.shows("Both.", "    line3\n    LINE3\n", "    line12\n    LINE12\n")
+        await screen.keys("M-<")
+        await run(screen, "pilotfish-next-change")
+        await run(screen, "pilotfish-keep-change")
+        await screen.shows("    line2\n    LINE3\n    line4\n")
+        await run(screen, "pilotfish-next-change")
+        await run(screen, "pilotfish-undo-change")
+        await screen.shows("    LINE3\n", "    line11\n    line12\n    line13\n")
 
 
 FLYMAKE = """(progn (require 'flymake)
@@ -168,9 +152,43 @@ async def test_diagnostics_of_flymake_reach_the_agent(world: World):
     world.script("play", call("diagnostics", path="greet.py"), say("I see."))
     init = Path(world.environ["HOME"]) / ".emacs.d" / "init.el"
     init.write_text(init.read_text() + FLYMAKE)
-    async with world.editor() as screen:
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
         await prompt(screen, "#play# please")
         await screen.shows("(y or n)")
         await screen.keys("y")
         await screen.shows("I see.")
         assert "an odd name" in world.sent()
+
+
+async def edit_here(screen: Screen, instruction: str) -> None:
+    await run(screen, "pilotfish-edit")
+    await screen.shows("Edit with Pilotfish (empty:")
+    await screen.keys(*([instruction] if instruction else []), "Enter")
+
+
+async def test_an_inline_edit_is_marked_refined_made_again_undone_and_stopped(world: World):
+    def change(old: str, new: str) -> Reply:
+        return call("update_file", path="greet.py", edits=[{"old_string": old, "new_string": new}])
+
+    world.script("polite", call("read_file", path="greet.py"), change('"Helo"', '"Hello"'), say("Done."))
+    world.script("louder", change('"Hello"', '"HELLO"'), say("Louder."))
+    world.script("slow", say("one ", end="stall"))
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
+        await screen.keys("C-n")
+        await edit_here(screen, "#polite# please")
+        await screen.shows("(y or n)")
+        await screen.keys("y")
+        await screen.shows('    return "Helo"\n    return "Hello"\n')
+        assert "At line 2 of greet.py: #polite# please" in world.sent()
+        await edit_here(screen, "#louder# now")
+        await screen.shows('    return "Helo"\n    return "HELLO"\n')
+        world.script("louder", change('"Helo"', '"Hi"'), say("Shorter."))
+        await edit_here(screen, "")
+        await screen.shows('    return "Helo"\n    return "Hi"\n')
+        assert "I have undone your edit of greet.py" in world.sent()
+        await run(screen, "pilotfish-undo-change")
+        await screen.shows('def greet():\n    return "Helo"\n\n')
+        await edit_here(screen, "#slow# please")
+        await screen.shows("Pilotfish is editing…")
+        await run(screen, "pilotfish-stop")
+        await screen.shows("Pilotfish: stopped")

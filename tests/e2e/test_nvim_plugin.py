@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.client import environment
+from tests.support.editor_world import World as EditorWorld
+from tests.support.editor_world import editor_world
 from tests.support.nvim import ROOT, Neovim, neovim, program
-from tests.support.provider import Provider, Reply, call, calls, say, serve
+from tests.support.provider import Reply, call, calls, say
 from tests.support.provider_script import Call
-from tests.support.served import Scripts
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.editors
 
@@ -48,18 +49,8 @@ FLOATS = """
 
 
 @dataclass(frozen=True)
-class World:
-    """A workspace, a home with the plugin copied into it, and a scripted model."""
-
-    folder: Path
-    environ: dict[str, str]
-    scripts: Scripts
-    provider: Provider
-
-    def script(self, name: str, *replies: Reply) -> str:
-        """What the model does when a prompt holds the name."""
-        self.scripts.add(name, *replies)
-        return f"#{name}#"
+class World(EditorWorld):
+    """A home with the plugin copied into it."""
 
     @contextlib.asynccontextmanager
     async def editor(self, config: str = TRUSTED, size: tuple[int, int] = (140, 40)) -> AsyncGenerator[Neovim]:
@@ -69,21 +60,13 @@ class World:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncGenerator[World]:
-    folder, home, programs = tmp_path / "work", tmp_path / "home", tmp_path / "bin"
-    for made in (folder / ".git", home, programs):
-        made.mkdir(parents=True)
-    (folder / "greet.py").write_text('def greet():\n    return "Helo"\n')
-    (programs / "pilotfish").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pilotfish "$@"\n')
-    (programs / "pilotfish").chmod(0o755)
-    scripts = Scripts()
-    async with serve(otherwise=scripts) as provider:
-        environ = environment(home, OPENAI_API_KEY="sk-scripted", HOME=str(home))
-        environ |= {"PILOTFISH_MODEL": "openai-chat:scripted", "PILOTFISH_BASE_URL": provider.openai_url}
+    async with editor_world(tmp_path) as made:
         editors = Path(program("nvim")).parent
-        environ["PATH"] = f"{programs}:{editors}:{Path(sys.executable).parent}:{environ['PATH']}"
+        programs = [str(tmp_path / "bin"), str(editors), str(Path(sys.executable).parent), made.environ["PATH"]]
+        environ = {**made.environ, "PATH": ":".join(programs)}
         install = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)[0]
         subprocess.run(["sh", "-ec", install], cwd=ROOT, env=environ, check=True, capture_output=True, timeout=60)
-        yield World(folder, environ, scripts, provider)
+        yield World(made.folder, made.home, environ, made.scripts, made.provider)
 
 
 def edit(old: str, new: str, path: str = "greet.py") -> list[Reply]:
@@ -127,7 +110,9 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
         assert "A  Always allow: Allow changing greet.py, in this workspace" in shown
         assert "pilotfish ask 1 question" in shown
         await answer(editor, "a")
-        assert "touch seen; cat greet.py; exit 3\n\nin " in await question(editor)
+        asked = await question(editor)
+        assert "touch seen; cat greet.py; exit 3\n\nin " in asked
+        assert '"Allow once" applies exactly this:\n\n--- /dev/null\n+++ seen' in asked
         assert path.read_text() == 'def greet():\n    return "Hello"\n'  # saved before the command is even asked about
         await answer(editor, "a")
         await editor.until(IDLE)
@@ -136,12 +121,12 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
         )
         assert '+    return "Hello"' in shown
         assert "Hello" in json.dumps(world.provider.requests[-1].messages[-1])  # the command saw the new text
-        assert await editor.lua(MARKS, str(path)) == 1
+        await editor.until(f"return (function(...) {MARKS} end)(...) > 0", str(path))
         await editor.lua("vim.cmd('wincmd t | undo')")
         assert await buffer(editor, path) == 'def greet():\n    return "Helo"'
         await editor.lua("vim.cmd.redo()")
         await editor.lua("vim.cmd.PilotfishUndo()")
-        await editor.shows("info: Undone: greet.py")
+        await editor.shows("info: Undone: seen, greet.py")
         await editor.until("return vim.fn.readfile(...)[2] == '    return \"Helo\"'", str(path))
 
 
@@ -158,7 +143,24 @@ async def test_text_that_is_not_saved_is_read_edited_and_left_to_the_user(world:
         await editor.until(IDLE)
         assert await buffer(editor, path) == 'def greet():\n    return "Hello wörld 😀"'
         assert path.read_text() == 'def greet():\n    return "Helo"\n'
-        assert await editor.lua(TRANSCRIPT + ":match('It is %*%*done%*%*%.')") == "It is **done**."
+        await editor.until(TRANSCRIPT + ":match('It is %*%*done%*%*%.')")  # drawn a moment after the turn has ended
+
+
+async def test_a_prompt_carries_what_the_user_looks_at_unless_it_is_switched_off(world: World):
+    world.script("play", say("Seen."), say("Not seen."), say("Not said."))
+    async with world.editor() as editor:
+        await editor.lua("vim.cmd.edit('greet.py'); vim.api.nvim_win_set_cursor(0, { 2, 4 })")
+        for prompt in ("#play# from the file", "#play# from the chat", "#play# without"):
+            if prompt.endswith("without"):
+                await editor.lua("vim.cmd.PilotfishContext()")
+            count = len(world.provider.requests)
+            await editor.lua("vim.cmd.Pilotfish(...)", prompt)
+            await until(lambda count=count: len(world.provider.requests) > count)
+            await editor.until(IDLE)
+            place = '<active_file path=\\"greet.py\\" cursor=\\"2:5\\" visible=\\"1-2\\">'
+            last = json.dumps(world.provider.requests[-1].messages[-1])
+            assert (place in last) is not prompt.endswith("without")
+            await editor.lua("require('pilotfish.chat').focus_prompt(false)")
 
 
 async def test_a_question_takes_no_key_that_is_typed_in_a_file(world: World):
@@ -475,3 +477,82 @@ async def test_several_calls_ask_one_after_the_other(world: World):
         await answer(editor, "d")
         await editor.until(IDLE)
         assert [(world.folder / name).exists() for name in ("a.txt", "b.txt")] == [True, False]
+
+
+async def test_changes_are_marked_and_kept_or_undone_one_by_one(world: World):
+    path = world.folder / "greet.py"
+    path.write_text("".join(f"line {number}\n" for number in range(1, 21)))
+    edits = [
+        {"old_string": "line 3\n", "new_string": "LINE 3\n"},
+        {"old_string": "line 15\n", "new_string": "LINE 15\n"},
+    ]
+    name = world.script(
+        "two", call("read_file", path="greet.py"), call("update_file", path="greet.py", edits=edits), say("Both.")
+    )
+    async with world.editor() as editor:
+        await editor.lua("vim.cmd.edit(...)", str(path))
+        await editor.lua(f"vim.cmd.Pilotfish('{name} please')")
+        await answer(editor, "a")
+        await editor.until(IDLE)
+        await editor.lua("vim.cmd('wincmd t')")
+        shown = await editor.shows("Pilotfish 1/2", "Pilotfish 2/2", "line 3", "LINE 3")
+        left = [line.split("│")[0].strip() for line in shown.split("\n")]
+        assert left[1:5] == ["line 2", "line 3", "▎ LINE 3 Pilotfish 1/2  :PilotfishReview keep | undo", "line 4"]
+        await editor.lua("vim.api.nvim_win_set_cursor(0, { 1, 0 }); vim.cmd.PilotfishReview('next')")
+        await editor.until("return vim.api.nvim_win_get_cursor(0)[1] == 3")
+        await editor.lua("vim.cmd.PilotfishReview('keep')")
+        await editor.shows("Pilotfish 1/1")
+        await editor.lua("vim.cmd.PilotfishReview('next')")
+        await editor.until("return vim.api.nvim_win_get_cursor(0)[1] == 15")
+        await editor.lua("vim.api.nvim_buf_set_lines(0, 15, 15, false, { 'typed by me' })")
+        await editor.lua("vim.cmd.PilotfishReview('undo')")
+        await editor.until("return vim.api.nvim_buf_get_lines(0, 14, 15, false)[1] == 'line 15'")
+        lines = (await buffer(editor, path)).split("\n")
+        assert (lines[2], lines[14], lines[15]) == ("LINE 3", "line 15", "typed by me")
+        await editor.until(f"return (function(...) {MARKS} end)(...) == 0", str(path))
+
+
+async def test_an_inline_edit_is_marked_refined_made_again_undone_and_stopped(world: World):
+    path = world.folder / "greet.py"
+
+    def change(old: str, new: str) -> Reply:
+        return call("update_file", path="greet.py", edits=[{"old_string": old, "new_string": new}])
+
+    world.script("polite", call("read_file", path="greet.py"), change('"Helo"', '"Hello"'), say("Done."))
+    world.script("louder", change('"Hello"', '"HELLO"'), say("Louder."))
+    world.script("slow", say("one ", end="stall"))
+    async with world.editor() as editor:
+        await editor.keys(":edit greet.py", "Enter", ":2PilotfishEdit #polite# please", "Enter")
+        await editor.until('return vim.api.nvim_buf_get_lines(0, 1, 2, false)[1] == [[    return "Hello"]]')
+        await editor.shows('    return "Helo"', ":PilotfishReview keep | undo")
+        assert "At line 2 of greet.py: #polite# please" in sent(world)
+        await editor.until(NO_EDITS)
+        await editor.keys(":2", "Enter", ":PilotfishEdit #louder# now", "Enter")
+        await editor.until('return vim.api.nvim_buf_get_lines(0, 1, 2, false)[1] == [[    return "HELLO"]]')
+        assert "Change your last edit of greet.py like this and no more: #louder# now" in sent(world, -2)
+        await editor.until(NO_EDITS)
+        world.script("louder", change('"Helo"', '"Hi"'), say("Shorter."))
+        await editor.keys(":PilotfishEdit!", "Enter")
+        await editor.until('return vim.api.nvim_buf_get_lines(0, 1, 2, false)[1] == [[    return "Hi"]]')
+        await editor.until(NO_EDITS)
+        await editor.keys(":PilotfishReview undo", "Enter")
+        await editor.until('return vim.api.nvim_buf_get_lines(0, 1, 2, false)[1] == [[    return "Helo"]]')
+        await editor.lua("vim.lsp.commands['pilotfish.edit']({ arguments = { ... } })", place(path))
+        await editor.shows("What should change here?")
+        await editor.keys("#slow# please", "Enter")
+        await editor.shows("Pilotfish is editing…")
+        await editor.keys(":PilotfishStop", "Enter")
+        await editor.until(NO_EDITS)
+        await editor.shows("Pilotfish: stopped")
+    assert path.read_text() == 'def greet():\n    return "Helo"\n'
+
+
+NO_EDITS = """
+local namespace = vim.api.nvim_get_namespaces().pilotfish_inline_edit
+return namespace and #vim.api.nvim_buf_get_extmarks(0, namespace, 0, -1, {}) == 0
+"""
+
+
+def place(path: Path) -> dict[str, object]:
+    here = {"line": 1, "character": 0}
+    return {"uri": path.as_uri(), "range": {"start": here, "end": here}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from pilotfish.conversation.records import ApprovalRecord, Entry, StateRecord
-from pilotfish.engine.audit import check, lines, trail
+from pilotfish.engine.audit import SessionTrail, check, digest_of, lines, trail, trails_from_json, trails_to_json
 from pilotfish.policy.audit_chain import seal
 
 FIRST = seal(
@@ -47,3 +47,20 @@ def test_verify_names_the_broken_entry() -> None:
     assert check([FIRST]) == ("1 entry: the trail is whole", True)
     assert check([FIRST], SECOND.hash) == ("entry 2: the newest entries are missing", False)
     assert check([SECOND]) == ("entry 1: an entry before this one is missing, added or moved", False)
+
+
+def _trails(*records: ApprovalRecord) -> tuple[SessionTrail, ...]:
+    head = records[-1].hash if records else ""
+    return (SessionTrail(session_id="s", title="T", workspace="/w", head=head, records=records),)
+
+
+def test_exported_trails_are_read_back_as_they_were() -> None:
+    trails = _trails(FIRST, SECOND)
+    assert trails_from_json(trails_to_json(trails)) == (trails, digest_of(trails))
+
+
+def test_a_removed_newest_entry_and_a_removed_session_are_found_in_an_export() -> None:
+    trails = _trails(FIRST, SECOND)
+    shortened = dataclasses.replace(trails[0], records=(FIRST,))
+    assert shortened.check() == ("entry 2: the newest entries are missing", False)
+    assert digest_of(()) != digest_of(trails) != digest_of((shortened,))

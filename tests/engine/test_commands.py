@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,11 @@ def test_built_in_commands_cannot_be_replaced_nor_the_users_by_a_folders(config:
     for name in ("help", "mine", "theirs"):
         (folder / ".pilotfish" / "commands" / f"{name}.md").write_text("Theirs")
     found = read_commands([folder])
-    assert {name: command.source for name, command in found.items()} == {"mine": "user", "theirs": "workspace"}
+    assert {name: command.source for name, command in found.items()} == {
+        "mine": "user",
+        "theirs": "workspace",
+        "review": "built-in",
+    }
     assert [command.name for command in listed(found)][-2:] == ["mine", "theirs"]
 
 
@@ -86,7 +91,24 @@ def test_a_folder_brings_no_file_from_elsewhere_and_none_that_is_huge_or_no_text
     (place / "binary.md").write_bytes(b"\xff\xfe")
     (place / "bad name.md").write_text("x")
     (place / "good.md").write_text("x")
-    assert list(read_commands([folder])) == ["good"]
+    (folder.parent / "elsewhere").mkdir()
+    (folder.parent / "elsewhere" / "private.md").write_text("a key")
+    (folder / ".claude").mkdir()
+    (folder / ".claude" / "commands").symlink_to(folder.parent / "elsewhere")
+    assert list(read_commands([folder])) == ["good", "review"]
+
+
+def test_a_folder_brings_no_secret_of_the_workspace_and_no_pipe(config: Path, folder: Path):
+    place = folder / ".pilotfish" / "commands"
+    (folder / ".env").write_text("KEY=1\n")
+    (place / "link.md").symlink_to(folder / ".env")
+    os.link(folder / ".env", place / "hard.md")
+    os.mkfifo(place / "pipe.md")
+    (place / "masked.md").write_text("Use sk-ant-api03-" + "Ab1" * 31 + "AA for it")
+    found = read_commands([folder])
+    assert list(found) == ["masked", "review"]
+    assert isinstance(masked := found["masked"], CustomCommand)
+    assert "Ab1Ab1" not in masked.body
 
 
 def test_help_names_every_command(config: Path):

@@ -11,7 +11,7 @@ IMPORTED = "import sys, pilotfish.engine.engine; print('pydantic_ai' in sys.modu
 SERVED = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.faces import SilentFrontend
+from tests.support.frontends import SilentFrontend
 from pilotfish.engine.engine import Engine
 from pilotfish.config.settings import Settings
 from pilotfish.store.ledger import Ledger

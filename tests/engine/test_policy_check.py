@@ -41,7 +41,7 @@ def test_a_call_is_judged_and_explained(check: Check, root: Path) -> None:
     }
     assert check.line(bash("ls && rm x", root, mode="ask")) == {
         "verdict": "ask",
-        "reason": "rm may change files or run other programs",
+        "reason": "it deletes x",
         "commands": ("ls: only reads", "rm x: rm may change files or run other programs"),
         "wall": "workspace",
     }

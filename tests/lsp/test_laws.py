@@ -16,6 +16,7 @@ from tests.support.client import OURS, SERVER, Client, RpcError, frame, never, s
 from tests.support.laws import FINAL
 from tests.support.provider import Call, call, calls, say
 from tests.support.served import Rig, served
+from tests.support.waiting import until
 
 from pilotfish.protocol import wire
 
@@ -59,8 +60,7 @@ def alive(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     async with asyncio.timeout(TWO_SECONDS):
-        while alive(pid):
-            await asyncio.sleep(0.01)
+        await until(lambda: not (alive(pid)))
 
 
 # ---- 1 to 4: order, ends, nothing lost ------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ async def test_the_first_load_after_a_crash_has_every_question_that_was_open(fol
         for question in loaded.pending_approvals:
             said = {"approvalId": question.approval_id, "optionId": "allow_once"}
             assert await rig.client.request("pilotfish/approval/answer", said) == {"accepted": True}
-        await rig.client.told("turn_ended", session)
+        await rig.client.first_update("turn_ended", session)
         assert (folder / "one.txt").exists()
         assert (folder / "two.txt").exists()
 
@@ -148,7 +148,7 @@ async def test_law_5_a_client_that_stops_reading_stops_nobody_and_costs_no_memor
     answer = client.ask(
         "pilotfish/session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": flood}]}, key="p"
     )
-    await client.told("agent_message_chunk", session)
+    await client.first_update("agent_message_chunk", session)
     client.reading.clear()
     await asyncio.sleep(STOPPED / 2)
     halfway = memory(client.process.pid)
@@ -169,7 +169,7 @@ async def test_law_5_approvals_and_status_get_through_while_another_session_floo
     client = rig.client
     flooded, asking = await client.new_session(), await client.new_session()
     turn = client.begin(flooded, rig.script("flood", say("x" * 100 + " ", end="endless")))
-    await client.told("agent_message_chunk", flooded)
+    await client.first_update("agent_message_chunk", flooded)
     name = rig.script("ask", call("write_file", path="a.txt", content="x"), say("done"))
     assert (await client.prompt(asking, name)).stop_reason == "end_turn"
     assert (await client.request("pilotfish/status"))["runningTurns"] == 1
@@ -202,7 +202,7 @@ async def test_laws_1_to_5_hold_for_a_client_that_sends_garbage_meanwhile(rig: R
     client = rig.client
     session = await client.new_session()
     turn = client.begin(session, rig.script("calm", say("word ", times=300, delay=0.002)))
-    await client.told("agent_message_chunk", session)
+    await client.first_update("agent_message_chunk", session)
     for rubbish in (b"\x00\xff" * 500, b"Content-Length: 5\r\n\r\n{{{{{", b"Content-Length: x\r\n\r\n", b"{}" * 99):
         client.write(rubbish + b"\r\n")
         assert (await client.request("pilotfish/status"))["state"] == "ready"
@@ -352,7 +352,7 @@ async def test_law_7_an_id_is_answered_once_and_a_second_use_of_it_is_refused(ri
     session = await rig.client.new_session()
     prompt = [{"type": "text", "text": rig.script("slow", say("never ", end="stall"))}]
     answer = rig.client.ask("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt}, key="same")
-    await rig.client.told("agent_message_chunk")
+    await rig.client.first_update("agent_message_chunk")
     rig.client.send({"jsonrpc": "2.0", "id": "same", "method": "pilotfish/status"})
     assert await code(answer) == -32600
     rig.client.notify("$/cancelRequest", {"id": "same"})
@@ -389,7 +389,7 @@ async def test_law_7_after_shutdown(tmp_path: Path, folder: Path):
         client = rig.client
         session = await client.new_session()
         turn = client.begin(session, rig.script("slow", say("never ", end="stall")))
-        await client.told("agent_message_chunk")
+        await client.first_update("agent_message_chunk")
         assert await client.request("shutdown") is None
         assert (await asyncio.wait_for(turn, 30)).stop_reason == "cancelled"
         assert await code(client.ask("pilotfish/status")) == -32600
@@ -411,8 +411,7 @@ async def with_a_running_command(folder: Path) -> AsyncGenerator[tuple[Rig, list
         session = await rig.client.new_session(mode="auto")
         rig.client.begin(session, rig.script("run", call("bash", command=script))).add_done_callback(_seen)
         async with asyncio.timeout(120):
-            while not (running(f"sleep\0{mark}1") and running(f"sleep\0{mark}2")):
-                await asyncio.sleep(0.02)
+            await until(lambda: bool(running(f"sleep\x00{mark}1") and running(f"sleep\x00{mark}2")))
         yield rig, running(mark)
 
 
@@ -504,7 +503,7 @@ async def test_law_8_a_client_that_never_reads_does_not_keep_the_server_alive(fo
     async with served(folder) as rig:
         session = await rig.client.new_session()
         rig.client.begin(session, rig.script("flood", say("x" * 500, end="endless"))).add_done_callback(_seen)
-        await rig.client.told("agent_message_chunk")
+        await rig.client.first_update("agent_message_chunk")
         rig.client.reading.clear()
         await asyncio.sleep(0.5)
         assert rig.client.process.stdin is not None

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from lsprotocol import types
 from pygls.progress import Progress
+from tests.support.waiting import until
 
 from pilotfish.lsp import engine_loader
 from pilotfish.lsp.engine_loader import LoadedEngine, Loader, Parts, World
@@ -33,7 +34,7 @@ async def test_however_many_wait_for_the_engine_they_see_once_that_it_loads(monk
     connection, client = cast("Any", Connection()), cast("Any", SimpleNamespace(progress=True))
     nothing, engine, goes_on = cast("Any", None), cast("LoadedEngine", object()), asyncio.Event()
     loader = Loader(
-        Parts(connection, client, nothing, nothing, nothing, Progresses(connection, client)),
+        Parts(connection, client, nothing, nothing, nothing, nothing, Progresses(connection, client), nothing),
         World({}, [], trusted=True, problems=()),
     )
 
@@ -43,10 +44,8 @@ async def test_however_many_wait_for_the_engine_they_see_once_that_it_loads(monk
 
     monkeypatch.setattr(loader, "_load", load)
     waiting = [asyncio.ensure_future(loader.engine()) for _ in range(3)]
-    while "begin" not in connection.shown:
-        await asyncio.sleep(0.001)
+    await until(lambda: not ("begin" not in connection.shown))
     goes_on.set()
     assert await asyncio.gather(*waiting) == [engine] * 3
-    while "end" not in connection.shown:
-        await asyncio.sleep(0.001)
+    await until(lambda: not ("end" not in connection.shown))
     assert connection.shown == ["begin", "end"]

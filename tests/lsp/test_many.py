@@ -32,7 +32,7 @@ async def test_fifty_turns_run_at_the_same_time(tmp_path: Path, record_property:
             )
             for number, session in enumerate(sessions)
         ]
-        await client.until(lambda: len({told.session_id for told in client.updates}) == SESSIONS)
+        await client.until(lambda: len({update.session_id for update in client.updates}) == SESSIONS)
         waits: list[float] = []
         while not all(turn.done() for turn in turns):
             began = time.monotonic()

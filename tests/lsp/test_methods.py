@@ -65,9 +65,10 @@ async def test_sessions_are_listed_newest_first_in_pages_and_found_by_text(rig: 
     listed = [session["id"] for session in page["sessions"] + rest["sessions"]]
     assert {first, second} <= set(listed)
     assert len(listed) == len(set(listed))
-    for query in ("Apfel", "zweifelsohne"):
+    for query, texts in (("Apfel", []), ("zweifelsohne", ["something about zweifelsohne"])):
         found = await rig.client.request("pilotfish/session/list", {"query": query})
         assert [session["id"] for session in found["sessions"]] == [first]
+        assert found.get("matches", []) == [{"sessionId": first, "text": text} for text in texts]
 
 
 async def test_the_sessions_of_a_folder_are_found_by_every_name_of_it(rig: Rig, tmp_path: Path):
@@ -152,15 +153,21 @@ async def test_a_session_is_not_given_a_model_that_can_be_none(rig: Rig):
     assert (await rig.client.load(session)).session.model == "openai-chat:scripted"
 
 
+NOWHERE = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+
+
 async def test_every_method_with_a_session_refuses_an_unknown_one(rig: Rig):
     more: dict[str, dict[str, Any]] = {
         "session/rename": {"title": "x"},
         "session/export": {"format": "json"},
+        "session/restore": {"turnId": "t"},
         "session/prompt": {"prompt": [text_block("x")]},
         "queue/remove": {"promptId": "p"},
+        "edit/inline": {"uri": (rig.folder / "a.py").as_uri(), "range": NOWHERE, "prompt": "x"},
         "rule/add": {"decision": "ask", "scope": "session"},
         "rule/remove": {"id": "x"},
         "mention/complete": {"query": ""},
+        "mention/find": {"text": ""},
     }
     for method, row in wire.METHODS.items():
         name = method.removeprefix("pilotfish/")
@@ -212,7 +219,7 @@ async def test_a_prompt_may_bring_files_selections_images_and_problems(rig: Rig)
 async def test_a_provider_that_is_waited_for_is_asked_at_once_on_request(rig: Rig):
     session = await rig.client.new_session()
     turn = rig.client.begin(session, rig.script("limited", fails("rate_limit", retry_after=50), say("There.")))
-    notice = (await rig.client.told("notice", session)).update
+    notice = (await rig.client.first_update("notice", session)).update
     assert isinstance(notice, wire.Notice)
     assert (notice.retry_after, notice.message.rpartition(". ")[2]) == (50, "Retrying in 50 s.")
     assert notice.cause == "rate_limit"
@@ -223,7 +230,7 @@ async def test_a_provider_that_is_waited_for_is_asked_at_once_on_request(rig: Ri
 async def test_a_turn_is_cancelled_by_the_method_with_a_receipt(rig: Rig):
     session = await rig.client.new_session()
     turn = rig.client.begin(session, rig.script("slow", say("never ", "ending ", end="stall")))
-    await rig.client.told("agent_message_chunk", session)
+    await rig.client.first_update("agent_message_chunk", session)
     receipt = wire.Receipt.model_validate(await rig.client.request("pilotfish/session/cancel", {"sessionId": session}))
     result = await asyncio.wait_for(turn, 30)
     assert (result.stop_reason, result.turn_id) == ("cancelled", receipt.turn_id)
@@ -235,7 +242,7 @@ async def test_a_turn_is_cancelled_by_cancelling_its_request_and_still_answered(
     session = await rig.client.new_session()
     prompt = [{"type": "text", "text": rig.script("slower", say("never ", end="stall"))}]
     answer = rig.client.ask("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt}, key="the-prompt")
-    await rig.client.told("agent_message_chunk", session)
+    await rig.client.first_update("agent_message_chunk", session)
     rig.client.notify("$/cancelRequest", {"id": "the-prompt"})
     result = rig.client.laws.answer(await asyncio.wait_for(answer, 30))
     assert result.stop_reason == "cancelled"
@@ -264,7 +271,7 @@ async def test_a_busy_session_rejects_queues_and_steers(rig: Rig):
     session = await rig.client.new_session(mode="auto")
     name = rig.script("busy", call("bash", command="sleep 0.8"), say("first"), say("second"))
     turn = rig.client.begin(session, name)
-    await rig.client.told("turn_started", session)
+    await rig.client.first_update("turn_started", session)
     error = await refused(rig, "pilotfish/session/prompt", {"sessionId": session, "prompt": [text_block("no")]})
     assert error.code == 2
     queued = rig.client.begin(session, "queued words", promptId="q", whenBusy="queue")
@@ -289,6 +296,28 @@ async def test_a_busy_session_rejects_queues_and_steers(rig: Rig):
     sent = [str(request.messages) for request in rig.provider.requests]
     assert any("steering words" in said for said in sent)
     assert any("queued words" in said for said in sent)
+
+
+async def test_a_restore_goes_back_to_before_a_turn_with_files_and_conversation_and_can_be_redone(rig: Rig):
+    file, made = rig.folder / "restore.txt", rig.folder / "made.txt"
+    file.write_text("one\n")
+    session = await rig.client.new_session(mode="auto")
+    first = rig.script("restore-1", call("read_file", path="restore.txt"), edit("restore.txt", "one", "two"), say("a"))
+    second = rig.script("restore-2", edit("restore.txt", "two", "three"), say("b"))
+    third = rig.script(
+        "restore-3", call("write_file", path="made.txt", content="x"), call("bash", command="touch t"), say("c")
+    )
+    await rig.client.prompt(session, first)
+    later = [(await rig.client.prompt(session, name)).turn_id for name in (second, third)]
+    restored = await rig.client.request("pilotfish/session/restore", {"sessionId": session, "turnId": later[0]})
+    assert (file.read_text(), made.exists()) == ("two\n", False)
+    assert restored["refused"] == []
+    assert (restored["turns"], restored["commands"]) == (later, ["touch t"])
+    copy = await rig.client.load(restored["session"]["id"])
+    assert [item.kind for item in copy.items if item.kind in ("prompt", "turn_end")] == ["prompt", "turn_end"]
+    for turn in restored["turns"]:
+        await rig.client.request("pilotfish/session/redo", {"sessionId": session, "turnId": turn})
+    assert (file.read_text(), made.read_text()) == ("three\n", "x")
 
 
 async def test_a_turns_files_are_put_back_and_forward_again(rig: Rig):
@@ -666,12 +695,24 @@ async def test_commands_are_the_built_in_ones_and_the_users_own(rig: Rig):
     (own / "review.md").write_text("---\ndescription: Look closely\nargument-hint: [file]\n---\n#review# of $1\n")
     listed = wire.CommandListResult.model_validate(await rig.client.request("pilotfish/command/list", {})).commands
     names = [command.name for command in listed]
-    assert names[:8] == ["help", "clear", "model", "mode", "undo", "compact", "export", "plan"]
+    assert names[:9] == ["help", "clear", "model", "mode", "undo", "compact", "export", "memory", "plan"]
     assert wire.Command(name="review", description="Look closely", argument_hint="[file]", source="workspace") in listed
     session = await rig.client.new_session()
     rig.script("review", say("It is good."))
     assert (await rig.client.prompt(session, "/review a.py")).stop_reason == "end_turn"
     assert "#review# of a.py" in str(rig.provider.requests[-1].messages)
+
+
+async def test_a_command_of_another_agent_is_used_with_its_files(rig: Rig):
+    own = rig.folder / ".claude" / "commands" / "check"
+    own.mkdir(parents=True, exist_ok=True)
+    (rig.folder / "rules.txt").write_text("be strict\n")
+    (own / "all.md").write_text("#strict# Check $ARGUMENTS by @rules.txt\n")
+    rig.script("strict", say("It is good."))
+    await rig.client.prompt(await rig.client.new_session(), "/check:all a.py b.py")
+    sent = str(rig.provider.requests[-1].messages)
+    assert "Check a.py b.py by @rules.txt" in sent
+    assert "be strict" in sent
 
 
 async def test_slash_commands_answer_without_a_turn(rig: Rig):
@@ -685,6 +726,7 @@ async def test_slash_commands_answer_without_a_turn(rig: Rig):
     assert "/compact" in ((await say_slash("/help")).reply or "")
     assert "openai-chat:scripted" in ((await say_slash("/model")).reply or "")
     assert "`demo`" in ((await say_slash("/model demo")).reply or "")
+    assert "Of this workspace: `" in ((await say_slash("/memory")).reply or "")
     assert "Plan mode" in ((await say_slash("/plan")).reply or "")
     assert "`plan`" in ((await say_slash("/mode")).reply or "")
     assert "`edit`" in ((await say_slash("/mode edit")).reply or "")
@@ -778,3 +820,41 @@ async def test_more_than_fits_on_a_page_may_be_asked_for(rig: Rig):
     for method, params in asked.items():
         await rig.client.request(method, params)
         assert (await refused(rig, method, {**params, "limit": 0})).data == {"field": "limit"}
+
+
+async def test_a_client_is_asked_what_the_user_looks_at_if_the_prompt_does_not_say_it(tmp_path: Path):
+    hello = {"protocolVersion": 1, "client": {"context": True}, "trusted": True}
+    async with served(tmp_path, hello=hello) as rig:
+        file = rig.folder / "asked.py"
+        file.write_text("first = 1\nsecond = 2\n")
+        answers: list[Any] = [{"active": {"uri": file.as_uri(), "cursor": {"line": 1, "character": 0}}}, {}, None]
+
+        async def looking(_: dict[str, Any]) -> Any:
+            return answers.pop(0)
+
+        rig.client.answers["pilotfish/editor/context"] = looking
+        session = await rig.client.new_session()
+        for _ in range(3):
+            await rig.client.prompt(session, "hello")
+        said = [str(request.messages[-1]["content"]) for request in rig.provider.requests]
+        assert [' cursor="2:1"' in text for text in said] == [True, False, False]
+
+
+async def test_what_the_user_looks_at_goes_with_the_prompt_and_not_into_the_transcript(rig: Rig):
+    file = rig.folder / "active.py"
+    file.write_text("first = 1\nsecond = 2\n")
+    cursor = {"line": 1, "character": 3}
+    context = {"type": "context", "active": {"uri": file.as_uri(), "cursor": cursor}, "git": False}
+    session = await rig.client.new_session()
+    words = {"type": "text", "text": rig.script("active", say("seen"), say("not seen"))}
+    prompts = [[context, words], [{"type": "context"}, words]]
+    for prompt in prompts:
+        await rig.client.request("pilotfish/session/prompt", {"sessionId": session, "prompt": prompt})
+    first, second = (str(request.messages[-1]["content"]) for request in rig.provider.requests[-2:])
+    assert '<active_file path="active.py" cursor="2:4">' in first
+    assert "second = 2" in first
+    assert "active_file" not in second
+    shown = [item for item in (await rig.client.load(session)).items if item.kind == "prompt"]
+    assert [[block.type for block in item.prompt] for item in shown] == [["text"], ["text"]]
+    with pytest.raises(RpcError, match="must not be empty"):
+        await rig.client.request("pilotfish/session/prompt", {"sessionId": session, "prompt": [context]})

@@ -72,6 +72,17 @@ exec(compile(pathlib.Path(real.origin).read_text(), real.origin, "exec"))
         assert (await asyncio.wait_for(turn, 60)).stop_reason == "end_turn"
 
 
+async def test_a_prompt_is_answered_when_pydantic_ai_cannot_be_imported(tmp_path: Path, folder: Path):
+    site = tmp_path / "site"
+    (site / "pydantic_ai").mkdir(parents=True)
+    (site / "pydantic_ai" / "__init__.py").write_text("raise ImportError('damaged')")
+    path = f"{site}:{environment(tmp_path)['PYTHONPATH']}"
+    async with connect(folder, PYTHONPATH=path, PILOTFISH_MODEL="demo") as client:
+        session = await client.request("pilotfish/session/new", {}, timeout=30)
+        with pytest.raises(RpcError, match="A library that Pilotfish needs could not be loaded: damaged"):
+            await asyncio.wait_for(client.begin(session["session"]["id"], "hello"), 60)
+
+
 # ---- initialize -----------------------------------------------------------------------------------------------------
 
 
@@ -86,11 +97,13 @@ async def test_the_answer_to_initialize_names_what_is_served(tmp_path: Path, our
     said = capabilities.pop("experimental")["pilotfish"]
     assert result["serverInfo"] == {"name": "pilotfish", "version": said["version"]}
     assert said["methods"] == [name for name, row in wire.METHODS.items() if row.sender == "client"]
-    plain = ["prompt", "cancel", "sessions", "undo", "redo", "transcript"]
-    names = [f"pilotfish.{name}" for name in ("approve", "preview", *(() if ours else plain))]
+    shared = ["approve", "preview", "review.keep", "review.undo", "review.next", "edit.retry", "findings.dismiss"]
+    plain = ["prompt", "edit", "cancel", "sessions", "undo", "redo", "transcript", "choose"]
+    names = [f"pilotfish.{name}" for name in (*shared, *(() if ours else plain))]
     assert capabilities == {
         "positionEncoding": "utf-16",
         "textDocumentSync": {"openClose": True, "change": 2, "save": {"includeText": False}},
+        **({} if ours else {"hoverProvider": True}),
         "codeActionProvider": {
             "codeActionKinds": ["quickfix", "refactor.rewrite", "refactor", ""],
             "resolveProvider": True,
@@ -180,7 +193,7 @@ async def test_a_store_that_cannot_be_written_is_said_and_work_goes_on(tmp_path:
 
 
 async def test_a_store_that_cannot_be_had_is_a_clear_error_and_is_tried_again(tmp_path: Path, folder: Path):
-    async with connect(folder, PILOTFISH_STORAGE="postgres://nowhere/x") as client:
+    async with connect(folder, PILOTFISH_STORAGE="mysql://nowhere/x") as client:
         with pytest.raises(RpcError) as caught:
             await client.request("pilotfish/session/new", {})
         assert caught.value.code == 5
@@ -262,7 +275,8 @@ async def test_with_several_folders_the_agent_looks_into_all_of_them(tmp_path: P
         sent = rig.provider.requests[-1].messages
     assert "private.json" not in str(sent)
     assert '<attached path="other/same.txt">' in str(sent)
-    assert [message["content"] for message in sent if message["role"] == "tool"] == [
+    results = [message["content"].split("\n", 1)[1] for message in sent if message["role"] == "tool"]
+    assert [text.rpartition("\n</untrusted-")[0] for text in results] == [
         "other/same.txt\n1: fish in other\nwork/same.txt\n1: fish in work",
         "work/same.txt\nother/same.txt",
         "work/\n  same.txt\nother/\n  same.txt",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support.policy import command
 
-from pilotfish.policy.judge import Rule, judge, narrowest_rule
+from pilotfish.policy.judge import Rule, describe, judge, narrowest_rule
 
 
 def allow(pattern: str) -> Rule:
@@ -27,6 +27,7 @@ def allow(pattern: str) -> Rule:
         ("tsc *", "tsc --generateCpuProfile x"),
         ("git commit -m *", "git commit -m x -an"),
         ("git commit -m *", "git commit -m x --no-verify"),
+        ("npm run build *", "cd evil && npm run build"),
         ("pytest *", "pytest ../elsewhere"),
         ("pytest *", "pytest --some-new-flag"),
         ("cargo test *", "cargo test --manifest-path=evil/Cargo.toml"),
@@ -58,7 +59,28 @@ def test_a_prefix_rule_covers_common_arguments(pattern: str, line: str) -> None:
     assert offered.pattern == pattern
 
 
-def test_a_command_rule_applies_only_in_the_workspace_root() -> None:
-    facts = command("npm test")
-    assert judge(facts, "ask", [allow("npm test *")]).decision == "allow"
-    assert judge(replace(facts, elsewhere=True), "ask", [allow("npm test *")]).decision == "ask"
+def test_a_command_rule_holds_only_in_the_directory_it_was_given_in() -> None:
+    build, rule = command("npm run build"), allow("npm run build *")
+    assert judge(build, "ask", [rule]).decision == "allow"
+    for facts in (replace(build, folder="web"), command("cd web && npm run build")):
+        verdict = judge(facts, "ask", [rule])
+        assert verdict.decision == "ask"
+        assert verdict.reason.endswith(
+            "your rule `npm run build *` holds only in the root of the workspace, and for this command alone"
+        )
+        offered = narrowest_rule(facts, "session")
+        in_web = replace(rule, folder="web")
+        assert offered == in_web
+        assert judge(facts, "ask", [in_web]).decision == "allow"
+        assert judge(build, "ask", [in_web]).decision == "ask"
+    exact = allow("make")
+    assert judge(command("make"), "ask", [exact]).decision == "allow"
+    assert judge(replace(command("make"), folder="evil"), "ask", [exact]).decision == "ask"
+    assert describe(replace(rule, folder="web")) == (
+        "Allow running commands that start with `npm run build` in the folder web, in this session"
+    )
+
+
+def test_a_question_says_why_a_rule_does_not_cover_a_command() -> None:
+    verdict = judge(command("make test deploy"), "ask", [allow("make test *")])
+    assert verdict.reason == "make may change files; your rule `make test *` does not cover these arguments"

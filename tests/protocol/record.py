@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support import mcp_server
 from tests.support.client import OURS, Client, allow, never
-from tests.support.playing import ABILITIES, CAPABILITIES, PlayedEditor
 from tests.support.provider import Call, call, calls, fails, say
+from tests.support.scripted_editor import ABILITIES, CAPABILITIES, ScriptedEditor
 from tests.support.served import Rig, served
 
+from pilotfish.engine.model.local.weights import KNOWN
 from pilotfish.protocol import wire
 
 TARGET = Path(__file__).with_name("recorded.json")
@@ -45,15 +48,20 @@ async def record() -> dict[str, dict[str, Any]]:
         folder.mkdir()
         (folder / "greet.py").write_text('def greet(name):\n    return "Helo " + name\n')
         (folder / "notes.txt").write_text("todo\n")
-        hello = {**OURS, "client": ABILITIES}
-        async with served(folder, hello=hello, capabilities=CAPABILITIES) as rig:
+        abilities = {**ABILITIES, "context": True, "terminal": True, "mcp": True, "languageModels": True}
+        hello = {**OURS, "client": abilities}
+        models = folder.parent / f"{folder.name}-home" / "models"
+        models.mkdir(parents=True)
+        (models / KNOWN[0].file).touch()  # so that nothing is downloaded
+        environ: dict[str, Any] = {"PILOTFISH_MODELS": str(models)}
+        async with served(folder, hello=hello, capabilities=CAPABILITIES, **environ) as rig:
             conversation = await _converse(rig)
         return _tidy(conversation, folder)
 
 
 async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
     client, kept = rig.client, dict[str, Any]()
-    editor = PlayedEditor(client)
+    editor = ScriptedEditor(client)
     uri = editor.open(rig.folder / "greet.py")
     where = {"start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 9}}
 
@@ -75,7 +83,18 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
         edits = [{"range": where, "newText": params["newName"]}]
         return {"edit": {"documentChanges": [{"textDocument": {"uri": uri, "version": 1}, "edits": edits}]}}
 
-    answers = {"symbols": symbols, "diagnostics": diagnostics, "rename": rename}
+    async def fixes(_: Any) -> Any:
+        return {"actions": []}
+
+    async def looking(_: Any) -> Any:
+        return {"active": {"uri": uri, "version": 1, "cursor": where["start"], "selection": where}}
+
+    async def terminal(_: Any) -> Any:
+        return {"command": "make test", "text": "1 failed, 2 passed"}
+
+    client.answers["pilotfish/editor/context"] = looking
+    client.answers["pilotfish/editor/terminal"] = terminal
+    answers = {"codeActions": fixes, "symbols": symbols, "diagnostics": diagnostics, "rename": rename}
     client.answers.update({f"pilotfish/editor/{name}": answer for name, answer in answers.items()})
     client.answers.update(dict.fromkeys(("pilotfish/editor/definition", "pilotfish/editor/references"), places))
     client.answers["pilotfish/user/ask"] = ask
@@ -101,6 +120,13 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
     await say_it("session/load", sessionId=session, limit=3)
     await say_it("session/undo", sessionId=session, turnId=result["turnId"])
     await say_it("session/redo", sessionId=session)
+    await say_it("session/restore", sessionId=session, turnId=result["turnId"])
+    await say_it("session/redo", sessionId=session)
+    hunk = (await say_it("review/list", sessionId=session, uri=uri))["files"][0]["hunks"][0]["id"]
+    await say_it("review/blame", uri=uri)
+    await say_it("review/keep", sessionId=session, uri=uri, hunkIds=[hunk])
+    await say_it("review/undo", sessionId=session)
+    await _inline_edit(rig, say_it, uri)
     await say_it("session/rename", sessionId=session, title="The greeting")
     await say_it("session/configure", sessionId=session, mode="edit")
     await say_it("session/export", sessionId=session, format="markdown")
@@ -120,7 +146,8 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
         call("rename_symbol", **spot, new_name="salute"),
         call("read_file", path="notes.txt"),
         call("update_file", path="notes.txt", edits=[{"old_string": "todo", "new_string": "done"}]),
-        say("Renamed."),
+        say("Renamed. All tests pass."),
+        say("I have not run any tests."),
     )
     await client.prompt(session, look)
     await say_it("rule/add", decision="deny", tool="bash", pattern="git push *", scope="workspace")
@@ -128,12 +155,51 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
     await say_it("rule/remove", id=rules[0]["id"])
     await say_it("secret/set", provider="openai", key="sk-your-key")
     await say_it("model/list")
+    await say_it("model/download", id=f"local:{KNOWN[0].name}")
+    await _connections(rig, say_it)
+    await say_it("sample/create")
     await say_it("command/list")
     await say_it("mention/complete", query="greet")
+    await say_it("mention/find", text="Mend @greet.py and explain @problems")
+    await client.prompt(session, rig.script("failed", say("One test fails.")) + " What says @terminal?")
     client.notify("pilotfish/trust/changed", {"trusted": True})
     kept["pilotfish/trust/changed"] = {"params": {"trusted": True}}
     await _overflow(rig, session, say_it)
-    return {"methods": {**kept, **_of_server(client)}, "updates": _updates(client)}
+    served_by_client = await _language_model(client)
+    return {"methods": {**kept, **_of_server(client), **served_by_client}, "updates": _updates(client)}
+
+
+async def _connections(rig: Rig, say_it: Any) -> None:
+    """An endpoint and an MCP server that are tried, stored, listed and removed."""
+    endpoint = {"name": "gateway", "url": rig.provider.openai_url}
+    await say_it("endpoint/test", endpoint=endpoint, key="sk-your-key")
+    await say_it("endpoint/add", endpoint=endpoint)
+    await say_it("endpoint/list")
+    await say_it("endpoint/remove", name="gateway")
+    program = rig.folder.parent / f"{rig.folder.name}-home" / "tiny-server"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {mcp_server.__file__}\n")
+    program.chmod(0o700)
+    server = {"name": "tiny", "command": str(program), "env": {"TOKEN": "${input:token}"}}
+    await say_it("mcp/add", server=server)
+    await rig.client.request("pilotfish/secret/set", {"provider": "input:token", "key": "secret"})
+    await rig.client.until(lambda: '"state": "ready"' in json.dumps(rig.client.of("pilotfish/mcp/changed")))
+    await say_it("mcp/test", name="tiny")
+    await say_it("mcp/list")
+    await say_it("mcp/restart", name="tiny")
+    await say_it("mcp/enable", name="tiny", enabled=False)
+    await say_it("mcp/remove", name="tiny")
+
+
+async def _inline_edit(rig: Rig, say_it: Any, uri: str) -> None:
+    """An inline edit that is tried again and then undone, and the place of a code block."""
+    where = {"start": {"line": 1, "character": 0}, "end": {"line": 2, "character": 0}}
+    edits = [{"old_string": "Hello", "new_string": "Hi"}]
+    change = call("update_file", path="greet.py", edits=edits)
+    words = rig.script("shorter", change, say("It is shorter."), change, say("Shorter again."))
+    edited = await say_it("edit/inline", uri=uri, range=where, prompt=f"Make it shorter {words}")
+    await say_it("edit/retry", sessionId=edited["sessionId"])
+    await rig.client.request("pilotfish/review/undo", {"sessionId": edited["sessionId"]})
+    await say_it("edit/locate", code='def greet():\n    return "Hey"\n', info="python", uri=uri)
 
 
 async def _questions(rig: Rig, say_it: Any) -> None:
@@ -176,6 +242,31 @@ async def _overflow(rig: Rig, session: str, say_it: Any) -> None:
     await limited
 
 
+async def _language_model(client: Client) -> dict[str, Any]:
+    """A turn with a language model of the client. Its long texts and all tools but one are left out."""
+    offered = {"models": [{"id": "copilot/gpt-4.1", "label": "GPT-4.1", "contextWindow": 111_000, "images": False}]}
+    part, result = {"type": "text", "text": "Hello!"}, {"finish": "stop"}
+
+    async def answer(params: Any) -> Any:
+        client.notify("pilotfish/model/chunk", {"requestId": params["requestId"], "part": part})
+        return result
+
+    client.answers["pilotfish/model/request"] = answer
+    client.notify("pilotfish/model/offered", offered)
+    await client.prompt(await client.new_session(model="vscode:copilot/gpt-4.1"), "Hello?")
+    sent = client.of("pilotfish/model/request")[0]
+    messages = [
+        {**message, "parts": [{**each, "text": f"{each['text'][:20]}…"} for each in message["parts"]]}
+        for message in sent["messages"]
+    ]
+    params = {**sent, "requestId": "r1", "messages": messages, "tools": sent["tools"][:1]}
+    return {
+        "pilotfish/model/offered": {"params": offered},
+        "pilotfish/model/request": {"params": params, "result": result},
+        "pilotfish/model/chunk": {"params": {"requestId": "r1", "part": part}},
+    }
+
+
 def _notices(client: Client) -> list[Any]:
     return [params for params in client.of("pilotfish/session/update") if params["update"]["kind"] == "notice"]
 
@@ -216,11 +307,13 @@ def _tidy(value: Any, folder: Path) -> Any:
             case str():
                 text = value.replace(str(folder.parent / f"{folder.name}-home"), "/home/me/.pilotfish")
                 text = text.replace(str(folder), PLAYED).replace("127.0.0.1", "localhost")
+                text = re.sub(r"localhost:\d+", "localhost:8000", text)
                 text = re.sub(r" ?#\w+#", "", text)
                 text = re.sub(r"\b(ses|turn|msg|apr|prompt)_[0-9a-f]{20}\b", rename, text)
                 text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", MOMENT, text)
                 text = re.sub(r"\(\d+\.\d s\)", "(0.1 s)", text)
                 text = re.sub(r"\b[0-9a-f]{64}\b", "5f1a…", text)
+                text = re.sub(r"\b(?=[0-9a-f]*[a-f])(?=[a-f]*\d)[0-9a-f]{16}\b", "3c9d…", text)
                 text = re.sub(r"\b(?=\d*[a-f])[0-9a-f]{32}\b", "8b0e…", text)
                 return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "2026-01-02 03:04", text)
             case list():

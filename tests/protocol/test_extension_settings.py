@@ -9,8 +9,15 @@ from typing import Any
 from pilotfish.config.settings import Budget, Settings
 
 EXTENSION = Path(__file__).parents[2] / "client-vscode"
-NOT_FOR_PEOPLE = {"protectTokens", "minimumSavedTokens", "telemetry"}
-OF_THE_EXTENSION = {"editorTitleButton", "notify", "server.command", "server.environment", "trace.server"}
+NOT_FOR_PEOPLE = {"protectTokens", "minimumSavedTokens", "telemetry", "endpoints"}  # the last one: in config.toml
+OF_THE_EXTENSION = {
+    "editorTitleButton",
+    "notify",
+    "notifyFinished",
+    "server.command",
+    "server.environment",
+    "trace.server",
+}
 
 
 def offered() -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import Any, get_args
 from pilotfish.conversation import items, messages, records
 from pilotfish.protocol import present, wire
 
-USAGE = records.Usage(input_tokens=1, output_tokens=2, cached_tokens=3, requests=4, tool_calls=5, cost=0.5)
+USAGE = records.Usage(
+    input_tokens=1, output_tokens=2, cached_tokens=3, requests=4, tool_calls=5, cost=0.5, reasoning_tokens=6
+)
 CALL = messages.CanonicalToolCall(
     id="c1",
     name="update_file",
@@ -41,7 +43,16 @@ CALL_JSON: dict[str, Any] = {
     "approval": {"decision": "allow", "by": "user", "reason": "you", "optionId": "allow_once", "amended": True},
     "recovered": False,
 }
-USAGE_JSON = {"inputTokens": 1, "outputTokens": 2, "cachedTokens": 3, "requests": 4, "toolCalls": 5, "cost": 0.5}
+USAGE_JSON = {
+    "inputTokens": 1,
+    "outputTokens": 2,
+    "cachedTokens": 3,
+    "requests": 4,
+    "toolCalls": 5,
+    "cost": 0.5,
+    "reasoningTokens": 6,
+    "unpricedRequests": 0,
+}
 FAILURE = records.Failure(message="m", remedy="r", retryable=True, kind="rate_limit", retry_after=2.0)
 RECEIPT = records.Receipt(
     turn_id="t",
@@ -110,6 +121,10 @@ UPDATES: list[tuple[records.Record, dict[str, Any] | None]] = [
         {"kind": "file_changed", "callId": "c1", "oldUri": "o", **CHANGE},
     ),
     (
+        records.ReviewRecord(turn_id="", uri="file:///a", decision="keep", baseline="b", seen="c", timestamp=1.0),
+        {"kind": "review_changed", "files": [{"uri": "file:///a", "decision": "keep"}]},
+    ),
+    (
         records.UsageRecord(turn_id="t", usage=USAGE, context_used=10, context_window=20),
         {"kind": "usage", "usage": USAGE_JSON, "contextUsed": 10, "contextWindow": 20},
     ),
@@ -122,6 +137,10 @@ UPDATES: list[tuple[records.Record, dict[str, Any] | None]] = [
     (
         records.SessionRecord(turn_id="", title="", model="m", mode="ask"),
         {"kind": "session_info", "session": SESSION.model_dump(mode="json", by_alias=True, exclude_none=True)},
+    ),
+    (
+        records.ClaimRecord(turn_id="t", text="x", verdict="unsupported", timestamp=1.0, evidence="e"),
+        {"kind": "claim", "text": "x", "verdict": "unsupported", "evidence": "e"},
     ),
     (
         records.CompactionRecord(turn_id="t", before=9, after=3, summary="s", timestamp=1.0, keep_from="m1"),
@@ -147,6 +166,10 @@ ITEMS: list[tuple[items.Item, dict[str, Any]]] = [
     (
         items.NoticeItem(id="i", turn_id="t", seq=1, level="error", message="m", remedy="r", cause="storage"),
         {"kind": "notice", "level": "error", "message": "m", "remedy": "r", "cause": "storage"},
+    ),
+    (
+        items.ClaimItem(id="i", turn_id="t", seq=1, text="x", verdict="supported", evidence="e"),
+        {"kind": "claim", "text": "x", "verdict": "supported", "evidence": "e"},
     ),
     (
         items.CompactionItem(id="i", turn_id="t", seq=1, before=9, after=3, summary="s"),

@@ -30,6 +30,16 @@ CONTRACT: dict[str, tuple[str, ...]] = {
         "session/cancel",
         "session/undo",
         "session/redo",
+        "session/restore",
+        "review/list",
+        "review/keep",
+        "review/undo",
+        "review/blame",
+        "review/list",
+        "review/keep",
+        "review/undo",
+        "review/blame",
+        "edit/inline",
         "queue/list",
         "queue/remove",
         "approval/list",
@@ -38,6 +48,15 @@ CONTRACT: dict[str, tuple[str, ...]] = {
         "rule/remove",
         "secret/set",
         "model/list",
+        "endpoint/list",
+        "endpoint/add",
+        "endpoint/remove",
+        "endpoint/test",
+        "mcp/list",
+        "mcp/add",
+        "mcp/remove",
+        "mcp/restart",
+        "model/chunk",
         "command/list",
         "mention/complete",
         "status",
@@ -49,6 +68,7 @@ CONTRACT: dict[str, tuple[str, ...]] = {
         "user/ask",
         "editor/open",
         "editor/save",
+        "editor/context",
         "editor/diagnostics",
         "editor/codeActions",
         "editor/definition",
@@ -56,6 +76,7 @@ CONTRACT: dict[str, tuple[str, ...]] = {
         "editor/symbols",
         "editor/rename",
         "editor/diff",
+        "model/request",
     ),
 }
 
@@ -69,8 +90,10 @@ UPDATES: dict[str, set[str]] = {
     "tool_progress": {"callId", "text"},
     "plan": {"entries"},
     "file_changed": {"uri", "change", "added", "removed", "via"},
+    "review_changed": {"files"},
     "usage": {"usage", "contextUsed", "contextWindow"},
     "notice": {"level", "message", "remedy"},
+    "claim": {"text", "verdict", "evidence"},
     "session_info": {"session"},
     "compaction": {"before", "after", "summary"},
     "turn_ended": {"stopReason", "usage", "error", "receipt"},
@@ -91,7 +114,16 @@ PAYLOADS: dict[type[wire.Wire], set[str]] = {
     },
     wire.PromptResult: {"turnId", "stopReason", "usage", "error", "receipt"},
     wire.Receipt: {"turnId", "tookMs", "cancelledCalls", "killedProcesses", "changedFiles"},
-    wire.Usage: {"inputTokens", "outputTokens", "cachedTokens", "requests", "toolCalls", "cost"},
+    wire.Usage: {
+        "inputTokens",
+        "outputTokens",
+        "cachedTokens",
+        "reasoningTokens",
+        "requests",
+        "toolCalls",
+        "cost",
+        "unpricedRequests",
+    },
     wire.ToolCall: {
         "id",
         "name",
@@ -143,13 +175,34 @@ def test_all_methods_of_the_contract_exist(sender: str):
     ours = {row.name for row in wire.METHODS.values() if row.sender == sender}
     assert set(CONTRACT[sender]) <= ours
     assert ours - set(CONTRACT[sender]) == (
-        {"approval/answer", "session/retry", "trust/changed"} if sender == "client" else set()
+        {
+            "approval/answer",
+            "model/download",
+            "sample/create",
+            "session/retry",
+            "trust/changed",
+            "edit/retry",
+            "edit/locate",
+            "mention/find",
+            "mcp/enable",
+            "mcp/test",
+            "model/offered",
+        }
+        if sender == "client"
+        else {"editor/terminal", "mcp/changed"}
     )
 
 
 def test_notifications_are_those_of_the_contract():
     notifications = {row.name for row in wire.METHODS.values() if row.result is None}
-    assert notifications == {"session/update", "approval/resolved", "trust/changed"}
+    assert notifications == {
+        "session/update",
+        "approval/resolved",
+        "trust/changed",
+        "mcp/changed",
+        "model/offered",
+        "model/chunk",
+    }
 
 
 def test_every_update_has_the_fields_of_the_contract():

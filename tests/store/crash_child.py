@@ -45,8 +45,8 @@ from pilotfish.conversation.records import (
 )
 from pilotfish.errors import UnknownSession
 from pilotfish.store.catalog import Catalog, SessionRow
-from pilotfish.store.db.blobs import hash_of
 from pilotfish.store.ledger import Ledger
+from pilotfish.store.tables.blobs import hash_of
 
 SESSIONS = ("a", "b", "c")
 LONGEST_START = 30.0  # seconds within which a child must have written something

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.support.postgres import new_store
+
 from pilotfish.conversation.messages import (
     CallResult,
     CallStatus,
@@ -36,6 +38,20 @@ from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import SessionRow
 
 TURN = "turn-1"
+
+backend = "sqlite"
+"""the database of the test that runs: `sqlite` or `postgres`"""
+
+_urls: dict[Path, str] = {}
+
+
+def store_at(directory: Path) -> str:
+    """The `storage` setting for a directory: itself, or a schema on the PostgreSQL server of the tests."""
+    if backend == "sqlite":
+        return str(directory)
+    if directory not in _urls:
+        _urls[directory] = new_store()
+    return _urls[directory]
 
 
 def session(id_: str = "s", **fields: Any) -> SessionRow:
@@ -129,7 +145,7 @@ async def opened(directory: Path | None = None) -> AsyncGenerator[tuple[Ledger, 
             async with opened(Path(name)) as both:
                 yield both
         return
-    ledger = Ledger.open(directory)
+    ledger = Ledger.open(store_at(directory))
     try:
         yield ledger, Catalog(ledger, clock=lambda: 2000.0)
     finally:

@@ -37,8 +37,8 @@ async def test_a_session_can_be_moved_to_another_machine():
         text = await catalog.export_json("s")
         original = await catalog.get("s")
     async with opened() as (ledger, catalog):
-        row = await catalog.import_json(text, "t")
-        assert row == original._replace(id="t")
+        row = await catalog.import_json(text, "t", workspace="/here")
+        assert row == original._replace(id="t", workspace="/here", mode="ask", imported=pen.n)
         assert await ledger.history("t") == [entry for entry in entries if entry.record.type != "chunk"]
         assert await ledger.heads("t") == Heads(pen.n, pen.seq, "")
         assert await ledger.get_blob(blob) == b"\x89PNG" * 1000
@@ -62,6 +62,7 @@ async def test_an_export_has_a_format_and_a_version():
                     "prompt": [{"type": "text", "text": "Mend the net"}],
                     "timestamp": 1001.0,
                     "prompt_id": None,
+                    "outside": [],
                     "type": "turn_start",
                 },
             }

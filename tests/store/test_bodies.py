@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.store.makers import TURN, call, said
 
 from pilotfish.conversation.records import MessageRecord, ToolCallRecord
-from pilotfish.store.db.blobs import hash_of
-from pilotfish.store.db.bodies import LOST, MIN_TAKEN_OUT, blobs_of, decode, encode, taken_out_of
+from pilotfish.store.tables.blobs import hash_of
+from pilotfish.store.tables.bodies import LOST, MIN_TAKEN_OUT, blobs_of, decode, encode, taken_out_of
 
 LONG = st.sampled_from(["x" * MIN_TAKEN_OUT, "naïve " * MIN_TAKEN_OUT, '"\\\n' * MIN_TAKEN_OUT])
 VALUES: st.SearchStrategy[Any] = st.recursive(

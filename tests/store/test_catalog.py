@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import asyncio
 import random
 from pathlib import Path
 
 import pytest
-from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, session, sql, start
+from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, session, sql, start, store_at
+from tests.support.waiting import until
 
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import ApprovalRecord, FileChangeRecord, Usage
 from pilotfish.errors import BadRequest, SessionBusy, StorageError, UnknownSession
 from pilotfish.store.catalog import Catalog, Snippet
-from pilotfish.store.db import search
 from pilotfish.store.ledger import Heads, Ledger
+from pilotfish.store.sqlite import search
 
 
 async def _titles(catalog: Catalog, query: str) -> list[str]:
@@ -347,6 +347,7 @@ async def test_a_deleted_session_leaves_no_row_behind():
         assert await _titles(catalog, "words") == []
 
 
+@pytest.mark.sqlite_only
 async def test_the_bytes_of_a_deleted_session_are_gone_from_the_files(tmp_path: Path):
     secret = "swordfish"
     async with opened(tmp_path) as (ledger, catalog):
@@ -366,6 +367,7 @@ async def test_the_bytes_of_a_deleted_session_are_gone_from_the_files(tmp_path: 
         assert len(await ledger.history("keep")) == 50
 
 
+@pytest.mark.sqlite_only
 async def test_the_bytes_are_gone_while_the_ledger_is_open_and_in_small_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -383,6 +385,7 @@ async def test_the_bytes_are_gone_while_the_ledger_is_open_and_in_small_steps(
         assert [row.id for row in (await catalog.list(query="anchovy7x3")).sessions] == ["keep"]
 
 
+@pytest.mark.sqlite_only
 async def test_interrupted_scrubbing_continues_after_the_next_start(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session("s"))
@@ -396,6 +399,7 @@ async def test_interrupted_scrubbing_continues_after_the_next_start(tmp_path: Pa
     assert "swordfish" not in _bytes(tmp_path)
 
 
+@pytest.mark.sqlite_only
 async def test_the_space_of_a_deleted_session_is_returned_to_the_disk(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
@@ -433,7 +437,7 @@ async def test_a_blob_that_was_put_and_not_referenced_yet_is_kept(tmp_path: Path
 async def test_a_session_that_another_process_has_leased_is_not_deleted(tmp_path: Path):
     async with opened(tmp_path) as (ledger, catalog):
         await catalog.create(session())
-        other = Ledger.open(tmp_path, label="the other window")
+        other = Ledger.open(store_at(tmp_path), label="the other window")
         lease = await other.lease("s")
         with pytest.raises(SessionBusy, match="the other window"):
             await catalog.delete("s")
@@ -448,8 +452,7 @@ async def test_a_session_that_another_process_has_leased_is_not_deleted(tmp_path
 
 async def _scrubbed(directory: Path) -> None:
     """Scrubbing goes on behind a deletion; a mark in the directory says that it is not done."""
-    while (directory / "sessions.db.unscrubbed").exists():
-        await asyncio.sleep(0.005)
+    await until(lambda: not ((directory / "sessions.db.unscrubbed").exists()))
 
 
 def _bytes(directory: Path) -> str:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, session, sql, start, state
@@ -11,8 +13,8 @@ from tests.store.makers import TURN, Pen, call, chunk, end, opened, said, sessio
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import ApprovalRecord, Attachment, Entry, MessageRecord, NoticeRecord, SessionRecord
 from pilotfish.errors import MovedOn, StorageError, UnknownSession
-from pilotfish.store.db.tables import Tables
-from pilotfish.store.ledger import Heads
+from pilotfish.store.ledger import Heads, Ledger
+from pilotfish.store.tables.tables import Tables
 
 
 async def test_what_was_appended_is_read_back_whole_after_a_restart(tmp_path: Path):
@@ -304,6 +306,7 @@ async def test_a_record_that_cannot_be_read_becomes_a_notice_in_its_place():
         assert [entry.record for entry in history[1:]] == [said("kept"), end()]
 
 
+@pytest.mark.sqlite_only
 async def test_a_flipped_bit_in_a_text_costs_one_record_and_not_the_session():
     async with opened() as (ledger, catalog):
         await catalog.create(session())
@@ -401,23 +404,22 @@ async def test_a_read_sees_one_state_whatever_is_committed_meanwhile():
         assert await ledger.heads("s") == Heads(4, 3, "")
 
 
-async def test_a_burst_of_appends_shares_commits():
+async def test_a_burst_of_appends_shares_commits(monkeypatch: pytest.MonkeyPatch):
     async with opened() as (ledger, catalog):
         await catalog.create(session())
-        commits: list[str] = []
         gate = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def hold_back(tables: Tables) -> None:
-            tables.db.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
+        def hold_back(_: Tables) -> None:
             asyncio.run_coroutine_threadsafe(_wait(gate), loop).result()
 
+        commits = _commits(ledger, monkeypatch)
         first = ledger.write(hold_back)
         pen = Pen()
         rest = [ledger.append("s", pen(chunk(str(i)))) for i in range(100)]
         gate.set()
         await asyncio.gather(first, *rest)
-        assert len(commits) <= 2
+        assert commits() <= 2
 
 
 def test_importing_the_store_imports_no_heavy_modules():
@@ -427,6 +429,15 @@ def test_importing_the_store_imports_no_heavy_modules():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def _commits(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Count the commits from now on."""
+    disk = ledger._writer._disk
+    assert disk is not None
+    counted = Mock(wraps=disk.end_transaction)
+    monkeypatch.setattr(disk, "end_transaction", counted)
+    return lambda: counted.call_count
 
 
 async def _set(event: asyncio.Event) -> None:

@@ -6,6 +6,7 @@ from tests.store.makers import TURN, Pen, opened, said, session, start
 
 from pilotfish.conversation.items import (
     CallItem,
+    ClaimItem,
     CompactionItem,
     FileChangeItem,
     MessageItem,
@@ -81,6 +82,7 @@ ITEMS = (
     NoticeItem(id="n", turn_id=TURN, level="warning", message="The disk is full.", remedy="Free some space."),
     CompactionItem(id="k", turn_id=TURN, before=120_000, after=8_000, summary="We mended."),
     MessageItem(id="4", turn_id=TURN, text="Mended."),
+    ClaimItem(id="c", turn_id=TURN, text="All tests pass.", verdict="unsupported", evidence="no command ran"),
     TurnEndItem(
         id="e",
         turn_id=TURN,
@@ -156,6 +158,8 @@ We mended.
 </details>
 
 Mended.
+
+> **Not verified:** “All tests pass.” (no command ran)
 
 > *Failed. The network is down. Try again.*
 

@@ -10,8 +10,8 @@ from tests.store.make_fixture import BEFORE, PICTURE, records
 from tests.store.makers import Pen, end, opened
 
 from pilotfish.conversation.records import TurnStartRecord
-from pilotfish.store.db.schema import VERSION, migrate, statements
 from pilotfish.store.ledger import Heads
+from pilotfish.store.sqlite.schema import VERSION, migrate, statements
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("v*.sql"))
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.store.makers import Pen, call, chunk, end, said, session, sql, start, state
+from tests.store.makers import Pen, call, chunk, end, said, session, sql, start, state, store_at
 
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import Entry, Record, ToolCallRecord
@@ -88,7 +88,7 @@ def test_a_ledger_behaves_like_its_model(acts: list[Act]):
 
 
 async def _play(directory: Path, acts: list[Act]) -> None:
-    ledger = Ledger.open(directory)
+    ledger = Ledger.open(store_at(directory))
     models: dict[str, Model] = {}
     made = 0
     for name, which, kinds in acts:
@@ -110,7 +110,7 @@ async def _play(directory: Path, acts: list[Act]) -> None:
                 del models[session_id]
             case "reopen":
                 await ledger.aclose()
-                ledger = Ledger.open(directory)
+                ledger = Ledger.open(store_at(directory))
     listed = await Catalog(ledger).list(limit=1000)
     assert {row.id for row in listed.sessions} == models.keys()
     for session_id, model in models.items():

@@ -10,11 +10,11 @@ import pytest
 from tests.store.makers import Pen, opened, session, sql, start
 
 from pilotfish.errors import StorageError
-from pilotfish.store.db import schema
-from pilotfish.store.db.database import DatabaseFile, directory_of
-from pilotfish.store.db.schema import VERSION, statements
-from pilotfish.store.leases import SessionLeases
+from pilotfish.store.leases import FileLocks
 from pilotfish.store.ledger import Ledger
+from pilotfish.store.sqlite import schema
+from pilotfish.store.sqlite.database import DatabaseFile, directory_of
+from pilotfish.store.sqlite.schema import VERSION, statements
 
 
 def _mode(path: Path) -> int:
@@ -24,7 +24,9 @@ def _mode(path: Path) -> int:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps the user's profile private by other means")
 async def test_everything_is_private_to_the_user(tmp_path: Path):
     directory = tmp_path / "state" / "pilotfish"
-    SessionLeases(directory / "holds", "first").take("s").release()  # whoever comes first makes the directory
+    locks = FileLocks(directory / "holds", "first")  # whoever comes first makes the directory
+    locks.lock("s")
+    locks.unlock("s")
     ledger = Ledger.open(directory)
     await ledger.lease("s")
     await ledger.ready()
@@ -82,7 +84,7 @@ def test_a_database_url_is_accepted_as_storage(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://me@host/fish", "`postgresql` databases are not supported"),
+        ("mysql://me@host/fish", "`mysql` databases are not supported"),
         ("sqlite://", "has no path"),
         ("sqlite:///", "has no path"),
         ("file://host/fish", "has no path"),

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.store.makers import opened, session
+from tests.store.makers import opened, session, store_at
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,7 +61,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 def _run_together(code: str, directory: Path, names: list[str], count: int) -> None:
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(directory), name, str(count)],
+            [sys.executable, "-c", code, store_at(directory), name, str(count)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,9 +13,9 @@ from tests.store.makers import Pen, call, chunk, end, opened, said, session, sta
 
 from pilotfish.conversation.records import Entry
 from pilotfish.errors import StorageError
-from pilotfish.store.db import writer
-from pilotfish.store.db.bodies import LOST
+from pilotfish.store import writer
 from pilotfish.store.ledger import Ledger
+from pilotfish.store.tables.bodies import LOST
 
 PAGE = 4096
 

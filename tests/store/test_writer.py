@@ -9,14 +9,15 @@ import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.store.makers import Pen, call, chunk, end, opened, said, session, sql, start
 
 from pilotfish.conversation.records import Usage
 from pilotfish.errors import SessionBusy, StorageError, UnknownSession
+from pilotfish.store import writer
 from pilotfish.store.catalog import Catalog
-from pilotfish.store.db import writer
 from pilotfish.store.ledger import Heads, Ledger
 
 
@@ -49,7 +50,7 @@ async def test_an_append_is_not_synced_and_a_sync_makes_all_before_it_durable(tm
     async with opened(tmp_path) as (ledger, catalog):
         pen, log = Pen(), tmp_path / "sessions.db-wal"
         trace = list[str]()
-        await ledger._writer.read(lambda tables: tables.db.set_trace_callback(trace.append))
+        await ledger._writer.read(lambda tables: cast(sqlite3.Connection, tables.db).set_trace_callback(trace.append))
 
         async def commits(start_work: Callable[[], Awaitable[object]]) -> tuple[list[str], bool]:
             """The levels that were set, and whether the log changed. (It need not grow: a reset log is overwritten.)"""
@@ -303,7 +304,7 @@ async def test_sessions_of_a_read_only_database_can_be_read_and_continued(
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pilotfish.store.db.database.open_lock_file", refuse)
+    monkeypatch.setattr("pilotfish.store.sqlite.database.open_lock_file", refuse)
     async with opened(tmp_path) as (ledger, catalog):
         assert await ledger.history("s") == entries
         assert [row.title for row in (await catalog.list(query="words")).sessions] == ["Mend the net"]

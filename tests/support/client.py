@@ -39,7 +39,7 @@ Answerer = Callable[[dict[str, Any]], Awaitable[Any]]
 
 OURS: dict[str, Any] = {
     "protocolVersion": 1,
-    "client": {"approvals": True},
+    "client": {"approvals": True, "approvalEffects": True},
     "trusted": True,
     "settings": {},
 }
@@ -57,6 +57,7 @@ ASKED = (
     types.WINDOW_SHOW_MESSAGE_REQUEST,
     types.WINDOW_WORK_DONE_PROGRESS_CREATE,
     types.CLIENT_REGISTER_CAPABILITY,
+    types.CLIENT_UNREGISTER_CAPABILITY,
 )
 """what the server may ask of a client"""
 
@@ -90,8 +91,8 @@ class ClientProtocol(LanguageClientProtocol):
         elif method is not None:
             typed = JsonRPCNotification(method, "2.0", params)
         elif (error := message.get("error")) is not None:
-            told = types.ResponseError(error["code"], error["message"], error.get("data"))
-            typed = types.ResponseErrorMessage(id=key, error=told)
+            update = types.ResponseError(error["code"], error["message"], error.get("data"))
+            typed = types.ResponseErrorMessage(id=key, error=update)
         else:
             typed = JsonRPCResponseMessage(key, "2.0", message["result"])
         super().handle_message(typed)
@@ -271,11 +272,13 @@ class Client:
             while not found():
                 await self._news.wait()
 
-    async def told(self, kind: str, session: str | None = None, timeout: float = 120.0) -> wire.UpdateParams:
+    async def first_update(self, kind: str, session: str | None = None, timeout: float = 120.0) -> wire.UpdateParams:
         """The first update of this kind, as soon as it is here."""
 
         def matches() -> list[wire.UpdateParams]:
-            return [told for told in self.updates if told.update.kind == kind and session in (None, told.session_id)]
+            return [
+                update for update in self.updates if update.update.kind == kind and session in (None, update.session_id)
+            ]
 
         await self.until(lambda: bool(matches()), timeout)
         return matches()[0]
@@ -389,6 +392,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "XDG_STATE_HOME": str(home / "state"),
         "PILOTFISH_STORAGE": str(home / "store"),
         "PILOTFISH_CONFIG": str(home / "config.toml"),
+        "PILOTFISH_LANGUAGE_SERVERS": "off",  # whatever is installed on the machine
         "PYTHONPATH": str(SERVER),
         "PYTHONDONTWRITEBYTECODE": "",  # a server that compiles itself anew each time starts half a second later
         **more,

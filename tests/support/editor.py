@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pilotfish.workspace.editor import Buffer, Hunk, Saved
 
@@ -52,6 +52,8 @@ class FakeEditor:
         self.encoding = "utf-16"
         self.tells_dirty = tells_dirty
         self.encoding = "utf-8"
+        self.disk_writes = False
+        """whether the workspace may write edits to disk where `can_save` is False"""
         self.format: Callable[[str], str] = lambda text: text
         self.meanwhile: dict[Stage, deque[Callable[[], object]]] = defaultdict(deque)
         """one is taken each time the stage is reached"""
@@ -118,6 +120,12 @@ class FakeEditor:
 
     # -- the port ------------------------------------------------------------------------------------------------
 
+    def for_session(self, session_id: str) -> Self:
+        return self
+
+    async def refresh(self, path: Path) -> None:
+        """It reports its changes."""
+
     def buffer(self, path: Path) -> Buffer | None:
         return self._mirror.get(path)
 
@@ -165,6 +173,14 @@ class FakeEditor:
             del self.docs[path]
             self._tell()
         return Saved(saved=True)
+
+    async def allows_disk_writes(self, paths: Sequence[Path]) -> bool:
+        self.requests.append("allow")
+        return self.disk_writes
+
+    def can_answer(self, method: str) -> bool:
+        del method
+        return False
 
     async def query(self, method: str, params: Mapping[str, Any], timeout: float) -> Any:
         del method, params, timeout

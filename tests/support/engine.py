@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.support.faces import ALLOW, SilentFrontend
+from tests.support.frontends import ALLOW, SilentFrontend
 from tests.support.provider import Answer as Reply
 from tests.support.provider import Provider, serve
 
@@ -40,42 +40,42 @@ MODELS: Mapping[Dialect, str] = {
 class Rig:
     """A running engine and its updates."""
 
-    live: Engine
-    face: SilentFrontend
+    engine: Engine
+    frontend: SilentFrontend
     provider: Provider
     root: Path
     session_id: str
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def told(self) -> list[SessionUpdate]:
-        return self.face.told
+    def updates(self) -> list[SessionUpdate]:
+        return self.frontend.updates
 
     async def prompt(self, text: str, **options: Any) -> Outcome:
-        return await self.live.prompt(self.session_id, [{"type": "text", "text": text}], **options)
+        return await self.engine.prompt(self.session_id, [{"type": "text", "text": text}], **options)
 
     def answers(self, choose: Callable[[Question], Answer | None]) -> None:
-        self.face.on_ask = lambda question: self.answer(question, choose(question))
+        self.frontend.on_ask = lambda question: self.answer(question, choose(question))
 
     def answer(self, question: Question, answer: Answer | None) -> None:
-        self.live.answer(question.approval_id, answer)
+        self.engine.answer(question.approval_id, answer)
 
     def text(self, channel: str = "message") -> str:
         return "".join(
-            told.record.text
-            for told in self.told
-            if isinstance(told.record, ChunkRecord) and told.record.channel == channel
+            update.record.text
+            for update in self.updates
+            if isinstance(update.record, ChunkRecord) and update.record.channel == channel
         )
 
     def notices(self) -> list[str]:
-        return [told.record.message for told in self.told if isinstance(told.record, NoticeRecord)]
+        return [update.record.message for update in self.updates if isinstance(update.record, NoticeRecord)]
 
     def statuses(self) -> dict[str, list[str]]:
         """The statuses of every call, in order, without repetitions."""
         seen: dict[str, list[str]] = {}
-        for told in self.told:
-            if isinstance(told.record, ToolCallRecord):
-                call = told.record.call
+        for update in self.updates:
+            if isinstance(update.record, ToolCallRecord):
+                call = update.record.call
                 line = seen.setdefault(call.id, [])
                 if not line or line[-1] != call.status.value:
                     line.append(call.status.value)
@@ -83,18 +83,20 @@ class Rig:
 
     def states(self) -> list[tuple[str, int]]:
         return [
-            (told.record.state, told.record.iteration) for told in self.told if isinstance(told.record, StateRecord)
+            (update.record.state, update.record.iteration)
+            for update in self.updates
+            if isinstance(update.record, StateRecord)
         ]
 
     def check_laws(self) -> None:
         """Check laws 1, 2 and 3 of the protocol on the updates so far (no turn may be running)."""
-        assert [told.seq for told in self.told] == list(range(1, len(self.told) + 1))
+        assert [update.seq for update in self.updates] == list(range(1, len(self.updates) + 1))
         ended: set[str] = set()
-        for told in self.told:
-            assert told.turn_id not in ended, f"{told.record} came after the end of its turn"
-            if isinstance(told.record, TurnEndRecord):
-                ended.add(told.turn_id)
-        assert {told.turn_id for told in self.told if isinstance(told.record, TurnStartRecord)} == ended
+        for update in self.updates:
+            assert update.turn_id not in ended, f"{update.record} came after the end of its turn"
+            if isinstance(update.record, TurnEndRecord):
+                ended.add(update.turn_id)
+        assert {update.turn_id for update in self.updates if isinstance(update.record, TurnStartRecord)} == ended
         open_ = {id_: line for id_, line in self.statuses().items() if line[-1] not in FINAL}
         assert open_ == {}
 
@@ -122,30 +124,30 @@ async def rig(
     async with serve(*replies, otherwise=otherwise) as provider:
         loaded = load(editor={"model": MODELS[dialect], "baseUrl": provider.base_url(dialect), **settings})
         assert loaded.problems == ()
-        face = SilentFrontend(editor or NoEditor())
-        live = Engine(loaded.settings, Ledger.open(tmp_path / "store"), face, roots=[root], trusted=trusted)
+        frontend = SilentFrontend(editor or NoEditor())
+        engine = Engine(loaded.settings, Ledger.open(tmp_path / "store"), frontend, roots=[root], trusted=trusted)
         for name in ("openai", "anthropic", "google"):
-            live.set_secret(name, "test-key")
+            engine.set_secret(name, "test-key")
         try:
-            session = await live.new()
-            made = Rig(live, face, provider, root.resolve(), session.id)
+            session = await engine.new()
+            made = Rig(engine, frontend, provider, root.resolve(), session.id)
             if choose is not None:
                 made.answers(choose)
             yield made
         finally:
-            await live.aclose()
+            await engine.aclose()
 
 
 @asynccontextmanager
 async def beside(turn: Rig, tmp_path: Path) -> AsyncGenerator[Engine]:
     """A second engine on the same ledger, as another process would be."""
     store = Ledger.open(tmp_path / "store")
-    live = Engine(turn.live.settings, store, SilentFrontend(NoEditor()), roots=[turn.root], trusted=True)
-    live.set_secret("openai", "test-key")
+    engine = Engine(turn.engine.settings, store, SilentFrontend(NoEditor()), roots=[turn.root], trusted=True)
+    engine.set_secret("openai", "test-key")
     try:
-        yield live
+        yield engine
     finally:
-        await live.aclose()
+        await engine.aclose()
 
 
 def texts(blocks: Sequence[str]) -> list[dict[str, str]]:

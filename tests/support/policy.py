@@ -35,8 +35,9 @@ def place(text: str, access: Access = "read", written: str | None = None, start:
     )
 
 
-def command(text: str, *, walled: bool = True) -> CallFacts:
-    """Return the facts of a bash call. `walled` says whether a read-only sandbox is available."""
+def command(text: str, *, walled: bool = True, confined: bool | None = None) -> CallFacts:
+    """Return the facts of a bash call. `walled` says whether a read-only sandbox is available, `confined` whether a
+    workspace sandbox is: by default both or none."""
     touched = study(text).touched
     return CallFacts(
         tool="bash",
@@ -44,6 +45,7 @@ def command(text: str, *, walled: bool = True) -> CallFacts:
         command=text,
         cwd=ROOT,
         walled=walled,
+        confined=walled if confined is None else confined,
         paths=tuple(place(touch.path, touch.access, touch.path) for touch in touched),
     )
 
@@ -62,7 +64,19 @@ def fetch(url: str) -> CallFacts:
 
 def corpus() -> Iterator[tuple[str, str]]:
     """Yield the verdict and the command of every line of the corpus."""
-    for line in CORPUS.read_text("utf-8").splitlines():
-        verdict, tab, text = line.partition("\t")
-        if tab and verdict in {"allow", "try", "ask", "deny"}:
-            yield verdict, json.loads(text.removeprefix("$json ")) if text.startswith("$json ") else text
+    return _lines(CORPUS, {"allow", "try", "ask", "deny"})
+
+
+def agent_commands(*, counted: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the label and the command of every line that a coding agent might run. `counted`: only those of the mix."""
+    labels = {"read", "inside", "network", "outside", "deletes", "hidden", "destructive"}
+    rare = set[str]() if counted else {f"+{label}" for label in labels}
+    for label, line in _lines(CORPUS.with_name("agent_commands.txt"), labels | rare):
+        yield label.removeprefix("+"), line
+
+
+def _lines(file: Path, labels: set[str]) -> Iterator[tuple[str, str]]:
+    for line in file.read_text("utf-8").splitlines():
+        label, tab, text = line.partition("\t")
+        if tab and label in labels:
+            yield label, json.loads(text.removeprefix("$json ")) if text.startswith("$json ") else text

@@ -7,7 +7,8 @@
         await provider.received(2)      the second request, as soon as it arrives
 
 It answers `POST /v1/chat/completions`, `POST /v1/responses`, `POST /v1/messages`, `GET /v1/models`, and Google's
-`POST /v1/models/<model>:generateContent` and `…:streamGenerateContent` (`/v1beta` too). A history the real ones would
+`POST /v1/models/<model>:generateContent` and `…:streamGenerateContent` (`/v1beta` too), and the four requests of
+fill-in-the-middle (`provider_http.FILL_IN`), whose answer is the text of the reply. A history the real ones would
 refuse is answered with 400 and does not use up a reply; `request.refused` says why.
 
 As a process: `python -m tests.support.provider --script file.json --port 0` prints the port, then
@@ -90,6 +91,10 @@ class Provider:
         self.models = models
         self.key = key
         """when set, any other key is answered with 401"""
+        self.strict = True
+        """whether requests that a real provider refuses are refused; other agents send ids that were never given"""
+        self.pages: Mapping[str, object] = {}
+        """JSON answers of other paths, such as Ollama's `/api/ps`"""
         self.requests: list[Request] = []
         self.gate = asyncio.Event()
         self.port = 0
@@ -201,6 +206,11 @@ def calls(*wanted: Call, text: str = "", thoughts: Sequence[str] = (), **fields:
 def fails(error: str, **fields: Any) -> Reply:
     """An error answer: see `error` above."""
     return Reply(error=error, **fields)
+
+
+def said(request: Request) -> str:
+    """What the user says in the last message of a request to Chat, without what we say of the environment."""
+    return str(request.messages[-1]["content"]).rpartition("</environment>\n\n")[2]
 
 
 def from_json(script: list[dict[str, Any]] | dict[str, Any]) -> Provider:

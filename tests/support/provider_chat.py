@@ -60,7 +60,7 @@ class Chat(Dialect):
             "completion_tokens": tokens.output,
             "total_tokens": tokens.input + tokens.output,
             "prompt_tokens_details": {"cached_tokens": tokens.cached, "audio_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": tokens.reasoning, "audio_tokens": 0},
         }
 
     def last(self) -> list[bytes]:

@@ -123,6 +123,8 @@ class Google(Dialect):
             "totalTokenCount": tokens.input + output,
             "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens.input}],
         }
+        if tokens.reasoning:
+            usage |= {"candidatesTokenCount": max(output - tokens.reasoning, 0), "thoughtsTokenCount": tokens.reasoning}
         if tokens.cached:
             usage["cachedContentTokenCount"] = tokens.cached
             usage["cacheTokensDetails"] = [{"modality": "TEXT", "tokenCount": tokens.cached}]

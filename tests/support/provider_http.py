@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,7 @@ from tests.support.provider_dialect import Dialect, Kind, error_body
 from tests.support.provider_google import Google
 from tests.support.provider_google_strict import google_fault
 from tests.support.provider_responses import Responses
-from tests.support.provider_script import Gate, Pause, Reply, reply_from
+from tests.support.provider_script import Gate, Pause, Reply, Text, reply_from
 from tests.support.provider_strict import Fault, fault
 
 if TYPE_CHECKING:
@@ -28,6 +28,19 @@ ENDPOINTS: dict[str, Kind] = {
     "/v1/responses": "responses",
     "/v1/messages": "anthropic",
 }
+FILL_IN: dict[str, Callable[[str, int], dict[str, Any]]] = {
+    "/api/generate": lambda text, tokens: {"response": text, "prompt_eval_count": tokens, "eval_count": 3},
+    "/infill": lambda text, tokens: {"content": text, "tokens_evaluated": tokens, "tokens_predicted": 3},
+    "/v1/fim/completions": lambda text, tokens: {
+        "choices": [{"message": {"role": "assistant", "content": text}}],
+        "usage": {"prompt_tokens": tokens, "completion_tokens": 3},
+    },
+    "/v1/completions": lambda text, tokens: {
+        "choices": [{"text": text}],
+        "usage": {"prompt_tokens": tokens, "completion_tokens": 3},
+    },
+}
+"""fill-in-the-middle: Ollama, llama.cpp, Mistral, OpenAI; what each answers with a text"""
 GOOGLE = re.compile(r"/v1(?:beta)?/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)\Z")
 DIALECTS: dict[Kind, type[Dialect]] = {
     "chat": Chat,
@@ -140,7 +153,7 @@ class Connection(asyncio.Protocol):
         with contextlib.suppress(ValueError):
             parsed = json.loads(body) if body else {}
         kind = _kind(path) if method == "POST" else None
-        count = len(self.provider.requests) + 1 if kind else 0
+        count = len(self.provider.requests) + 1 if kind or path in FILL_IN else 0
         request = Request(
             n=count,
             method=method,
@@ -156,7 +169,10 @@ class Connection(asyncio.Protocol):
 
     async def reply(self, request: Request) -> None:
         try:
-            if request.kind is None:
+            if request.path in FILL_IN:
+                await self.provider.note(request)
+                await self._fill_in(request)
+            elif request.kind is None:
                 self._control(request)
             else:
                 await self.provider.note(request)
@@ -187,6 +203,8 @@ class Connection(asyncio.Protocol):
             case "POST", "/_release":
                 provider.release()
                 self._send_json(200, {})
+            case _ if request.path in provider.pages:
+                self._send_json(200, provider.pages[request.path])
             case _:
                 self._send_json(404, {"error": {"message": f"Invalid URL ({request.method} {request.path})"}})
 
@@ -195,7 +213,7 @@ class Connection(asyncio.Protocol):
         if provider.key is not None and provider.key not in _keys(request.headers):
             self._send_error(kind, Reply(error="authentication"))
             return
-        if (problem := self._fault(request, kind)) is not None:
+        if provider.strict and (problem := self._fault(request, kind)) is not None:
             request.refused = problem.message
             self._send_json(400, error_body(kind, 400, problem.message, param=problem.param))
             return
@@ -215,6 +233,16 @@ class Connection(asyncio.Protocol):
                 pass
             await self._pauses(reply)
             self._send_json(200, dialect.whole())
+
+    async def _fill_in(self, request: Request) -> None:
+        reply = self.provider.choose(request)
+        await asyncio.sleep(reply.wait)
+        await self._pauses(reply)
+        if reply.error is not None or reply.status != 200:
+            self._send_error("chat", reply)
+            return
+        text = "".join(part.text for part in reply.parts if isinstance(part, Text))
+        self._send_json(200, FILL_IN[request.path](text, reply.usage.input if reply.usage else 7))
 
     def _fault(self, request: Request, kind: Kind) -> Fault | None:
         if kind == "google":

@@ -130,7 +130,7 @@ class Responses(Dialect):
                 "input_tokens": tokens.input,
                 "input_tokens_details": {"cached_tokens": tokens.cached, "cache_write_tokens": 0},
                 "output_tokens": tokens.output,
-                "output_tokens_details": {"reasoning_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
                 "total_tokens": tokens.input + tokens.output,
             },
         }

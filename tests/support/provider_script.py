@@ -67,6 +67,7 @@ class Tokens:
     input: int = 0
     output: int = 0
     cached: int = 0
+    reasoning: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from tests.support.provider import Provider
 
-from pilotfish.engine.model.http import certificates
+from pilotfish.engine.model.wire.http import certificates
 
 KINDS = ("chat", "responses", "anthropic", "google")
 READ = ToolDefinition(

@@ -74,6 +74,7 @@ def environment(tmp_path: Path, provider: Provider | None = None) -> dict[str, s
         "PILOTFISH_STORAGE": str(tmp_path / "store"),
         "PILOTFISH_CONFIG": str(tmp_path / "config.toml"),
         "PILOTFISH_LOG": str(tmp_path / "log"),
+        "PILOTFISH_LANGUAGE_SERVERS": "off",  # whatever is installed on the machine
         "TERM": "xterm",
         "COLUMNS": "200",
         "PROMPT_TOOLKIT_NO_CPR": "1",  # nothing answers a request for the cursor's position here

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pilotfish.conversation.records import PlanEntry
-from pilotfish.tools.tool import A, Context, Network, Result, Tool
+from pilotfish.tools.tool import A, Context, Network, Result, SubagentKind, Tool
 from pilotfish.workspace.editor import Buffer, Hunk, NoEditor, Saved
 from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.workspace import Workspace
@@ -51,6 +51,9 @@ class FakeEditor(NoEditor):
         del path
         return Saved(saved=False, reason="a fake editor saves nothing")
 
+    def can_answer(self, method: str) -> bool:
+        return method in self.answers
+
     async def query(self, method: str, params: Mapping[str, Any], timeout: float) -> Any:
         del timeout
         self.asked.append((method, params))
@@ -64,7 +67,7 @@ class Bench:
 
     workspace: Workspace
     editor: FakeEditor
-    told: list[str] = field(default_factory=list[str])
+    updates: list[str] = field(default_factory=list[str])
     plan: list[PlanEntry] = field(default_factory=list[PlanEntry])
     answer: str | None = None
     pages: dict[str, str] = field(default_factory=dict[str, str])
@@ -75,11 +78,12 @@ class Bench:
         return Context(
             workspace=self.workspace,
             call_id="call",
-            progress=self.told.append,
+            progress=self.updates.append,
             ask_user=self._ask,
-            research=self._research,
+            delegate=self._delegate,
             show_plan=self._show_plan,
             read_output=self._read_output,
+            read_skill=self._read_skill,
             max_output=20_000,
             timeout=timeout,
             network=self.network,
@@ -93,15 +97,17 @@ class Bench:
         return (await self.run(tool, **args)).text
 
     async def _ask(self, question: str, options: Sequence[str]) -> str | None:
-        self.told.append(f"{question} {list(options)}")
+        self.updates.append(f"{question} {list(options)}")
         return self.answer
 
-    async def _research(self, question: str, progress: Callable[[str], None]) -> str:
-        progress("looking")
-        return f"about {question}"
+    async def _delegate(self, kind: SubagentKind, prompt: str) -> str:
+        return f"{kind} about {prompt}"
 
     def _show_plan(self, entries: Sequence[PlanEntry]) -> None:
         self.plan = list(entries)
+
+    async def _read_skill(self, name: str, file: str) -> str:
+        return f"the skill {name} {file}".rstrip()
 
     async def _read_output(self, call_id: str, line: int, count: int) -> str:
         return "\n".join(self.pages[call_id].splitlines()[line - 1 : line - 1 + count])

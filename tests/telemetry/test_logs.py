@@ -69,7 +69,7 @@ async def test_traces_are_made_when_wished_and_hold_nothing_that_was_said(tmp_pa
         assert any(name.startswith("chat") for name in names), names
         assert any("tool" in name for name in names), names
         assert SECRET_TEXT not in repr(tracer.spans)
-        turn.live.set_settings(turn.live.settings.model_copy(update={"telemetry": False}))
+        turn.engine.set_settings(turn.engine.settings.model_copy(update={"telemetry": False}))
         tracer.spans.clear()
         await turn.prompt(SECRET_TEXT)
         assert tracer.spans == []

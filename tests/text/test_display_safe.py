@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotfish.text.display_safe import display_safe, exact, one_line
+from pilotfish.text.display_safe import display_safe, exact, mixed_scripts, one_line, with_blanks
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,21 @@ def test_display_safe_text_is_visible(text: str) -> None:
     assert all(char == "\n" or unicodedata.category(char)[0] != "C" for char in shown)
     shown.encode("utf-8")
     assert display_safe(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("npm test", ()),
+        ("git push p\u0430ypal", ("p\u0430ypal (\u0430 is CYRILLIC)",)),
+        ("\u0441url x", ("\u0441url (\u0441 is CYRILLIC)",)),
+        ("echo \u043f\u0440\u0438\u0432\u0435\u0442 na\u00efve \u6f22\u5b57", ()),
+        ("l\uff53 -l", ("l\uff53 (\uff53 is FULLWIDTH)",)),
+    ],
+)
+def test_words_of_several_scripts_are_named(text: str, found: tuple[str, ...]) -> None:
+    assert mixed_scripts(text) == found
+
+
+def test_blanks_and_line_ends_are_shown() -> None:
+    assert with_blanks("ls  -l \nrm x\t\u00a0") == "ls··-l·⏎\nrm x\\t\\xa0"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.support.tools import Bench, parse
 from tests.support.tools import bench as plain_bench
+from tests.support.waiting import until
 
 from pilotfish.errors import ToolError
-from pilotfish.tools import bash_output
-from pilotfish.tools.bash import TOOL
-from pilotfish.tools.tool import Preview
+from pilotfish.tools.commands import bash_output
+from pilotfish.tools.commands.bash import TOOL
 from pilotfish.workspace.process.process_tree import find
 from pilotfish.workspace.process.sandbox import Sandbox, no_sandbox
 
@@ -34,7 +34,7 @@ async def test_output_and_exit_code_come_back(tmp_path: Path) -> None:
         bad = await made.run(TOOL, command="echo oh; exit 3")
         assert (good.text, good.failed) == ("hi\n[exit code 0]", False)
         assert (bad.text, bad.failed) == ("oh\n[exit code 3]", True)
-        assert made.told == ["hi\n", "oh\n"]
+        assert made.updates == ["hi\n", "oh\n"]
 
 
 async def test_a_signal_is_named(tmp_path: Path) -> None:
@@ -114,8 +114,7 @@ async def test_waiting_for_the_end_of_a_background_command(tmp_path: Path) -> No
 async def test_an_interrupt_ends_the_command_and_everything_it_started(tmp_path: Path) -> None:
     async with bench(tmp_path) as made:
         call = asyncio.ensure_future(made.run(TOOL, command="setsid sleep 60 & touch up; sleep 60"))
-        while not (tmp_path / "up").exists():
-            await asyncio.sleep(0.01)
+        await until((tmp_path / "up").exists)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -157,7 +156,7 @@ async def test_a_question_shows_the_command_and_where_it_would_run(tmp_path: Pat
     async with bench(tmp_path) as made:
         assert TOOL.preview is not None
         shown = await TOOL.preview(made.context(), parse(TOOL, {"command": "rm -r x"}))
-        assert shown == Preview(kind="command", command="rm -r x", cwd=str(tmp_path))
+        assert (shown.command, shown.cwd, shown.background) == ("rm -r x", str(tmp_path), False)
         assert TOOL.subject(parse(TOOL, {"command": "rm -r x"})).command == "rm -r x"
         assert TOOL.title(parse(TOOL, {"command": "rm -r x"})) == "Run rm -r x"
 
@@ -168,14 +167,17 @@ def test_bad_arguments_are_refused(args: dict[str, object]) -> None:
         parse(TOOL, args)
 
 
-async def test_a_command_that_fails_at_the_sandboxs_walls_is_said_to_have_met_them(tmp_path: Path) -> None:
+async def test_what_the_sandbox_refused_a_failed_command_is_told(tmp_path: Path) -> None:
     wrapper = tmp_path / "bwrap"
-    wrapper.write_text('#!/usr/bin/env bash\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    wrapper.write_text('#!/usr/bin/env bash\nwhile [ "$1" != -- ]; do shift; done\nshift 6\nexec "$@"\n')
     wrapper.chmod(0o755)
+    network = "[the sandbox refused the network; set for_real to ask the user for the network]"
     async with bench(tmp_path) as made:
-        made.workspace.processes.confine(Sandbox(bwrap=str(wrapper), network=False))
-        walls = "[the command ran in a sandbox (bubblewrap: workspace writable, home hidden, network off)]"
-        for words in ("touch: /x: Read-only file system", "curl: (6) Could not resolve host: x"):
-            assert await made.text(TOOL, command=f"echo '{words}'; exit 1") == f"{words}\n[exit code 1]\n{walls}"
+        made.workspace.processes.confine(Sandbox(bwrap=str(wrapper)))
+        for words, told in (
+            ("touch: cannot touch '/x/y': Read-only file system", "[the sandbox refused writing /x/y]"),
+            ("curl: (6) Could not resolve host: x", network),
+        ):
+            assert await made.text(TOOL, command=f'echo "{words}"; exit 1') == f"{words}\n[exit code 1]\n{told}"
         assert await made.text(TOOL, command="echo 'no such test'; exit 1") == "no such test\n[exit code 1]"
         assert await made.text(TOOL, command="echo 'Read-only file system'") == "Read-only file system\n[exit code 0]"

@@ -6,7 +6,7 @@ import pytest
 from tests.support.tools import bench, parse, plant_empty
 
 from pilotfish.errors import ToolError
-from pilotfish.tools.glob import TOOL
+from pilotfish.tools.files.glob import TOOL
 
 
 async def test_files_are_found_sorted_and_ignored_ones_left_out(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.tools import bench, parse, plant
 
 from pilotfish.errors import ToolError
-from pilotfish.tools.grep import TOOL
+from pilotfish.tools.files.grep import TOOL
 
 
 async def test_hits_are_grouped_by_file(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ async def test_the_user_is_shown_hits_as_they_come(tmp_path: Path) -> None:
     plant(tmp_path, {"a.py": "fish\n"})
     async with bench(tmp_path) as made:
         await made.run(TOOL, pattern="fish")
-        assert made.told == ["a.py:1: fish\n"]
+        assert made.updates == ["a.py:1: fish\n"]
 
 
 async def test_unsaved_text_is_searched_in_place_of_the_file(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_names_that_are_no_text_are_spelled_out(tmp_path: Path) -> None:
     plant(tmp_path, {os.fsdecode(b"caf\xe9"): "fish\n"})
     async with bench(tmp_path) as made:
         assert await made.text(TOOL, pattern="fish") == "caf\\udce9\n1: fish"
-        assert made.told == ["caf\\udce9:1: fish\n"]
+        assert made.updates == ["caf\\udce9:1: fish\n"]
 
 
 async def test_special_characters_are_plain_when_literal(tmp_path: Path) -> None:

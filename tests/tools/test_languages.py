@@ -10,7 +10,7 @@ import pytest
 from tests.support.tools import bench, parse
 
 from pilotfish.errors import Refused, ToolError
-from pilotfish.tools import diagnostics, find_symbol, rename_symbol, symbols
+from pilotfish.tools.code import diagnostics, find_symbol, rename_symbol, symbols
 
 
 def place(line: int, character: int, length: int = 0) -> dict[str, Any]:
@@ -224,6 +224,16 @@ async def test_a_rename_that_cannot_be_done_says_why(tmp_path: Path, answer: dic
     async with bench(tmp_path) as made:
         made.editor.answers["rename"] = answer
         with pytest.raises(ToolError, match=words):
+            await made.run(rename_symbol.TOOL, **RENAME)
+
+
+async def test_a_rename_does_not_change_a_file_that_policy_would_ask_about(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("fish\n")
+    (tmp_path / ".env").write_text("fish\n")
+    edits = [{"newText": "bird", "range": place(0, 0, 4)}]
+    async with bench(tmp_path) as made:
+        made.editor.answers["rename"] = {"edit": {"changes": {(tmp_path / ".env").as_uri(): edits}}}
+        with pytest.raises(Refused, match=r"\.env"):
             await made.run(rename_symbol.TOOL, **RENAME)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.tools import bench, parse, plant_empty
 
 from pilotfish.errors import ToolError
-from pilotfish.tools.list_dir import TOOL
+from pilotfish.tools.files.list_dir import TOOL
 from pilotfish.workspace.search import listing
 
 
@@ -35,7 +35,7 @@ async def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
 
 
 async def test_a_great_many_entries_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pilotfish.tools.list_dir.MAX_ENTRIES", 2)
+    monkeypatch.setattr("pilotfish.workspace.search.listing.MAX_ENTRIES", 2)
     plant_empty(tmp_path, "a", "b", "c")
     await check(tmp_path, "./\n  a\n  b\n[only the first 2 entries; list a subfolder, or use glob]")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.tools import bench, parse
 
 from pilotfish.errors import Refused, ToolError
-from pilotfish.tools import diagnostics, quick_fix
+from pilotfish.tools.code import diagnostics, quick_fix
 
 WRONG = "import os\nprint(1)\n"
 FIX = {"path": "a.py", "line": 1, "title": "Remove unused import"}

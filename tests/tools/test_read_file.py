@@ -9,7 +9,7 @@ from tests.support.tools import Bench, bench
 
 from pilotfish.conversation.messages import Location
 from pilotfish.errors import Refused, ToolError
-from pilotfish.tools.read_file import TOOL, ReadFileArgs
+from pilotfish.tools.files.read_file import TOOL, ReadFileArgs
 from pilotfish.tools.tool import Subject, Touch
 from pilotfish.workspace.files import view
 
@@ -77,12 +77,16 @@ async def test_only_lines_that_end_for_an_editor_are_lines(at: Bench) -> None:
     assert await at.text(TOOL, path="x", offset=2) == "     2\tfour\n[lines 2-2 of 2]"
 
 
+async def test_a_folder_is_listed(at: Bench) -> None:
+    (root(at) / "sub").mkdir()
+    (root(at) / "sub/x.py").touch()
+    assert await at.text(TOOL, path="sub") == "sub/\n  x.py"
+
+
 async def test_what_cannot_be_read_is_an_error_with_advice(at: Bench) -> None:
     (root(at) / "notes.txt").touch()
     with pytest.raises(ToolError, match=r"note.txt does not exist. Did you mean notes.txt\?"):
         await at.run(TOOL, path="note.txt")
-    with pytest.raises(Refused, match="is a directory; use list_dir"):
-        await at.run(TOOL, path=".")
     (root(at) / "image").write_bytes(b"\x89PNG\0")
     with pytest.raises(Refused, match="a PNG image"):
         await at.run(TOOL, path="image")

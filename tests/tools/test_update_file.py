@@ -8,10 +8,10 @@ from tests.support.tools import Bench, bench
 
 from pilotfish.conversation.messages import Category
 from pilotfish.errors import StaleEdit, ToolError
-from pilotfish.tools import read_file
+from pilotfish.tools.files import read_file
+from pilotfish.tools.files.update_file import TOOL, FileEdit, UpdateFileArgs
 from pilotfish.tools.tool import Subject, Touch
-from pilotfish.tools.update_file import TOOL, FileEdit, UpdateFileArgs
-from pilotfish.workspace.files.matching import Ambiguous, NotFound
+from pilotfish.workspace.edits.matching import Ambiguous, NotFound
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
 
@@ -104,7 +104,7 @@ async def test_a_missing_file_is_an_error_for_preview_and_edit(at: Bench) -> Non
     args = UpdateFileArgs(path="y", edits=(FileEdit(old_string="a", new_string="b"),))
     assert TOOL.preview
     for act in (TOOL.preview, TOOL.run):
-        with pytest.raises(ToolError, match="does not exist; use write_file for new files"):
+        with pytest.raises(ToolError, match="does not exist"):
             await act(at.context(), args)
 
 

@@ -8,10 +8,11 @@ from tests.support.tools import Bench, bench
 
 from pilotfish.conversation.messages import Category, Location
 from pilotfish.errors import Refused, StaleEdit, ToolError
-from pilotfish.tools import read_file
-from pilotfish.tools.tool import FilePreview, Preview, Subject, Touch
-from pilotfish.tools.write_file import TOOL, WriteFileArgs
-from pilotfish.workspace.files.changes import FileChange
+from pilotfish.tools.files import read_file
+from pilotfish.tools.files.write_file import TOOL, WriteFileArgs
+from pilotfish.tools.tool import Preview, Subject, Touch
+from pilotfish.workspace.edits.changes import FileChange
+from pilotfish.workspace.edits.drafts import FilePreview
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.support.clock import FakeClock
 from tests.support.editor import FakeEditor
 
 from pilotfish.workspace import post_edit_diagnostics
-from pilotfish.workspace.files.drafts import Edit, Rewrite
-from pilotfish.workspace.files.matching import Replacement
+from pilotfish.workspace.edits.drafts import Edit, Rewrite
+from pilotfish.workspace.edits.matching import Replacement
 from pilotfish.workspace.workspace import Workspace
 
 OLD = "an old trouble"

@@ -13,13 +13,13 @@ from tests.support.editor import FakeEditor
 
 from pilotfish.errors import Refused, StaleEdit, ToolError
 from pilotfish.workspace.editor import Hunk, NoEditor
-from pilotfish.workspace.files import writer
+from pilotfish.workspace.edits import writer
+from pilotfish.workspace.edits.changes import FileChange, Refusal
+from pilotfish.workspace.edits.drafts import Delete, Edit, Move, Rewrite
+from pilotfish.workspace.edits.matching import Replacement
 from pilotfish.workspace.files.atomic import Staged
-from pilotfish.workspace.files.changes import FileChange, Refusal
 from pilotfish.workspace.files.disk import Disk
-from pilotfish.workspace.files.drafts import Edit, Rewrite
 from pilotfish.workspace.files.encoding import MAX_TEXT_BYTES, decode
-from pilotfish.workspace.files.matching import Replacement
 from pilotfish.workspace.workspace import Workspace
 
 LINES = "".join(f"line {number}\n" for number in range(1, 11))
@@ -172,7 +172,7 @@ async def test_a_binary_file_is_refused_kindly(plain: Workspace, scene: Scene) -
 async def test_a_missing_file_says_what_is_near(plain: Workspace, scene: Scene) -> None:
     with pytest.raises(ToolError, match=r"^x.tx does not exist. Did you mean x.txt\?$"):
         await plain.read(scene.folder / "x.tx")
-    with pytest.raises(ToolError, match="use write_file for new files"):
+    with pytest.raises(ToolError, match="does not exist"):
         await plain.apply(scene.folder / "y", swap("a", "b"))
 
 
@@ -489,7 +489,7 @@ async def test_format_on_save_is_picked_up_not_fought(scene: Scene) -> None:
     await scene.workspace.apply(scene.path, swap("a=5", "a=6"))
     assert await scene.workspace.undo([edited.change]) == (
         (),
-        (Refusal(scene.path, f"{scene.path} has been changed since"),),
+        (Refusal(scene.path, f"{scene.path} has been changed since, in the same lines"),),
     )
 
 
@@ -510,8 +510,8 @@ async def test_words_typed_during_the_save_are_not_taken_for_the_formatters(scen
     assert edited.change is not None
     assert edited.change.after == LINES.replace("line 5", "LINE 5").encode()
     assert scene.workspace.changed_since_read() == (scene.path,)
-    undone = await scene.workspace.undo([edited.change])
-    assert [refusal.path for refusal in undone.refused] == [scene.path]
+    await scene.workspace.undo([edited.change])
+    assert scene.document.lstrip("typed\n") == LINES.lstrip("typed\n")
 
 
 async def test_an_edit_taken_back_at_once_is_told(scene: Scene) -> None:
@@ -675,11 +675,23 @@ async def test_an_approval_is_not_for_another_edit_nor_for_another_file(plain: W
     assert scene.disk == LINES
 
 
+async def removed(scene: Scene, path: Path) -> FileChange:
+    (edited,) = await scene.workspace.apply_all({path: Delete()})
+    assert edited.change is not None
+    return edited.change
+
+
+async def moved(scene: Scene, target: Path) -> FileChange:
+    (edited,) = await scene.workspace.apply_all({scene.path: Move(target)})
+    assert edited.change is not None
+    return edited.change
+
+
 # -- deleting and renaming -----------------------------------------------------------------------------------------
 
 
 async def test_a_file_is_deleted_and_comes_back(scene: Scene) -> None:
-    change = await scene.workspace.delete(scene.path)
+    change = await removed(scene, scene.path)
     assert not scene.path.exists()
     assert (change.change, change.before, change.after, change.removed) == ("deleted", LINES.encode(), None, 10)
     undone = await scene.workspace.undo([change])
@@ -691,9 +703,9 @@ async def test_a_file_is_deleted_and_comes_back(scene: Scene) -> None:
 async def test_unsaved_text_is_never_deleted_nor_renamed(scene: Scene) -> None:
     scene.editor.restore_in_background(scene.path, "typed\n" + LINES)
     with pytest.raises(Refused, match="unsaved text"):
-        await scene.workspace.delete(scene.path)
+        await removed(scene, scene.path)
     with pytest.raises(Refused, match="unsaved text"):
-        await scene.workspace.rename(scene.path, scene.folder / "y.txt")
+        await moved(scene, scene.folder / "y.txt")
     assert scene.disk == LINES
 
 
@@ -701,9 +713,9 @@ async def test_a_file_is_renamed_never_onto_another(scene: Scene) -> None:
     other = scene.folder / "other.txt"
     other.write_text("other\n")
     with pytest.raises(ToolError, match="already exists; nothing was overwritten"):
-        await scene.workspace.rename(scene.path, other)
+        await moved(scene, other)
     new = scene.folder / "sub/new.txt"
-    change = await scene.workspace.rename(scene.path, new)
+    change = await moved(scene, new)
     assert (change.change, change.old_path, change.path) == ("renamed", scene.path, new)
     assert files(scene.folder) == ["other.txt", "sub/new.txt"]
     assert (await scene.workspace.undo([change])).refused == ()
@@ -716,7 +728,7 @@ async def test_a_file_is_not_renamed_onto_a_document_that_only_the_editor_has(sc
     scene.editor.open(ghost)
     ghost.unlink()
     with pytest.raises(Refused, match="is open in the editor"):
-        await scene.workspace.rename(scene.path, ghost)
+        await moved(scene, ghost)
 
 
 # -- undo and redo of a turn ---------------------------------------------------------------------------------------
@@ -731,7 +743,7 @@ async def turn(scene: Scene) -> list[FileChange]:
         (await scene.workspace.apply(scene.path, swap("line 5", "LINE 5"))).change,
         (await scene.workspace.apply(scene.folder / "open.txt", swap("line 5", "LINE 5"))).change,
         (await scene.workspace.apply(scene.folder / "made.txt", Rewrite("made\n"))).change,
-        await scene.workspace.delete(scene.folder / "gone.txt"),
+        await removed(scene, scene.folder / "gone.txt"),
         (await scene.workspace.apply(scene.path, swap("line 7", "LINE 7"))).change,
     ]
     return [change for change in changes if change is not None]
@@ -758,17 +770,19 @@ async def test_a_whole_turn_is_undone_and_done_again(scene: Scene) -> None:
     assert texts(scene) == after
 
 
-async def test_exactly_the_files_that_others_changed_are_refused(scene: Scene) -> None:
+async def test_an_undo_keeps_what_others_changed_elsewhere_and_is_refused_in_the_same_lines(scene: Scene) -> None:
     changes = await turn(scene)
     scene.editor.type(scene.folder / "open.txt", 0, "typed\n")
     (scene.folder / "made.txt").write_text("made by two\n")
+    scene.path.write_text(scene.disk.replace("LINE 7", "LINE 7 mine"))
     undone = await scene.workspace.undo(changes)
     assert {refusal.path.name: refusal.why.removeprefix(str(scene.folder)) for refusal in undone.refused} == {
-        "open.txt": "/open.txt has been changed since",
+        "x.txt": "/x.txt has been changed since, in the same lines",
         "made.txt": "/made.txt has been changed since",
     }
+    assert scene.editor.docs[scene.folder / "open.txt"].text == "typed\n" + LINES
     assert texts(scene) == {
-        "x.txt": LINES,
+        "x.txt": scene.disk,
         "open.txt": LINES.replace("line 5", "LINE 5"),
         "made.txt": "made by two\n",
         "gone.txt": "gone\n",
@@ -808,8 +822,11 @@ async def test_a_redo_is_refused_where_others_have_moved_on(plain: Workspace, sc
     edited = await plain.apply(scene.path, swap("line 5", "LINE 5"))
     assert edited.change is not None
     await plain.undo([edited.change])
-    scene.path.write_text(LINES + "theirs\n")
+    scene.path.write_text(LINES.replace("line 5", "line 5 theirs"))
     assert [refusal.path for refusal in (await plain.redo([edited.change])).refused] == [scene.path]
+    scene.path.write_text(LINES + "theirs\n")
+    assert (await plain.redo([edited.change])).refused == ()
+    assert scene.disk == LINES.replace("line 5", "LINE 5") + "theirs\n"
 
 
 async def test_an_undo_is_a_change_the_model_is_told_of(plain: Workspace, scene: Scene) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.support.history import broken_histories, parse, show, sound_histories, words
 
 from pilotfish.conversation.history.sanitizer import (
-    ABORTED,
     BEGINNING_IS_MISSING,
     INTERRUPTED,
     ONLY_SYSTEM_PROMPT,
@@ -204,7 +203,8 @@ def test_a_request_of_system_prompts_between_two_responses_gets_a_prompt() -> No
 
 def test_closings_set_the_content_and_outcome_of_added_returns() -> None:
     repaired = repair(
-        parse("user: hi / model: call a, call b"), {"a": Closing("denied: not that file", "denied"), "b": ABORTED}
+        parse("user: hi / model: call a, call b"),
+        {"a": Closing("denied: not that file", "denied"), "b": Closing("[Aborted by user]")},
     )
     assert repaired[2].parts == (
         ToolReturnPart("tool", "denied: not that file", "a", "denied"),

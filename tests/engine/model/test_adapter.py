@@ -18,7 +18,6 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelRe
 from pydantic_ai.usage import RequestUsage
 from tests.support.history import broken_histories, parse, sound_histories
 
-from pilotfish.conversation.message_parser import read_message
 from pilotfish.conversation.messages import (
     CanonicalMessage,
     MessageRole,
@@ -31,7 +30,6 @@ from pilotfish.conversation.messages import (
     message_from_json,
     message_to_json,
 )
-from pilotfish.engine.model import adapter
 from pilotfish.engine.model.adapter import (
     find_dangling_tool_calls,
     from_canonical,
@@ -510,62 +508,3 @@ def test_a_return_keeps_the_outcome_the_library_gave_it() -> None:
     assert to_canonical(ModelRequest([part])).parts == (
         ToolReturnPart("read", "no", "c1", "denied", {"timestamp": "2026-01-19T12:30:15.123456Z"}),
     )
-
-
-_prompts = st.builds(
-    v.UserPromptPart, content=st.text() | st.lists(st.text()), timestamp=st.datetimes(timezones=st.just(UTC))
-)
-_returns = st.builds(
-    v.ToolReturnPart,
-    tool_name=st.text(),
-    content=st.text() | st.integers() | st.lists(st.text()),
-    tool_call_id=st.text(),
-    metadata=st.none() | st.just({"a": 1}),
-    outcome=st.sampled_from(["success", "failed", "denied"]),
-    timestamp=st.datetimes(timezones=st.just(UTC) | st.timezones()),
-)
-_requests = st.builds(
-    ModelRequest,
-    parts=st.lists(_prompts | _returns, max_size=3),
-    timestamp=st.none() | st.datetimes(timezones=st.just(UTC)),
-    instructions=st.none() | st.text(),
-    run_id=st.none() | st.text(),
-    metadata=st.none() | st.just({"b": "c"}),
-)
-
-
-@given(_requests)
-def test_a_text_only_request_is_serialized_like_the_library_does(message: ModelRequest) -> None:
-    plain = adapter._plain(message)
-    if plain is not None:
-        theirs = adapter._MESSAGE.dump_python(message, mode="json")
-        assert read_message(plain) == read_message(theirs)
-
-
-def test_prompts_and_text_results_need_no_serializer() -> None:
-    for content in ("hi", ["hi", "there"]):
-        prompt = ModelRequest(parts=[v.UserPromptPart(content), v.ToolReturnPart("read_file", "text", "c1")])
-        assert adapter._plain(prompt) is not None
-    assert adapter._plain(ModelRequest(parts=[v.UserPromptPart([PNG])])) is None
-    assert adapter._plain(ModelRequest(parts=[v.ToolReturnPart("read_file", {"a": 1}, "c1")])) is None
-
-
-@pytest.mark.parametrize("message", list(instances()))
-def test_every_part_is_plain_text_or_serialized_by_the_library(message: Any) -> None:
-    if isinstance(message, ModelRequest) and (plain := adapter._plain(message)) is not None:
-        assert read_message(plain) == read_message(adapter._MESSAGE.dump_python(message, mode="json"))
-
-
-def test_a_cached_message_is_not_built_again() -> None:
-    message = ModelRequest(parts=[v.UserPromptPart("hi")])
-    canonical = to_canonical(message)
-    adapter.know(canonical, message)
-    assert from_canonical(canonical) is message
-
-
-def test_a_message_that_was_repaired_is_built_from_the_repaired_value() -> None:
-    message = ModelRequest(parts=[v.UserPromptPart("half \ud83d")])
-    canonical = to_canonical(message)
-    adapter.know(canonical, message)
-    sent: Any = from_canonical(canonical)
-    assert sent.parts[0].content == "half \ufffd"

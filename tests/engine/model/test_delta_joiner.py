@@ -31,10 +31,11 @@ from tests.support.provider_responses import Responses
 from tests.support.provider_strict import Memory
 from tests.support.stock import PARAMETERS, PROMPT
 
-from pilotfish.engine.model import http
-from pilotfish.engine.model.delta_joiner import DeltaJoiner
-from pilotfish.engine.model.http import create_client
-from pilotfish.engine.model.openai_client import send_bodies_unchanged
+from pilotfish.engine.model.wire import http
+from pilotfish.engine.model.wire.delta_joiner import DeltaJoiner
+from pilotfish.engine.model.wire.http import create_client
+from pilotfish.engine.model.wire.openai_client import send_chat_unchanged
+from pilotfish.engine.model.wire.openai_responses import send_responses_unchanged
 
 DIALECTS: dict[str, type[Dialect]] = {"chat": Chat, "responses": Responses, "anthropic": Anthropic}
 KINDS = [*DIALECTS, "google"]
@@ -150,7 +151,8 @@ def model_over(kind: str, chunks: Sequence[bytes | Exception], *, joined: bool) 
 
     sdk = AsyncOpenAI(api_key="k", base_url="http://provider/v1", http_client=client, max_retries=0)
     if joined:
-        send_bodies_unchanged(sdk)
+        send_chat_unchanged(sdk)
+        send_responses_unchanged(sdk)
     openai = OpenAIProvider(openai_client=sdk)
     if kind == "responses":
         return OpenAIResponsesModel("m", provider=openai)

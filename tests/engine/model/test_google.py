@@ -102,7 +102,7 @@ async def test_a_cancel_disconnects_google_and_the_session_goes_on(tmp_path: Pat
     async with google(tmp_path / "work", held, say("fine")) as (client, provider):
         session = await client.new_session()
         running = client.begin(session, "first")
-        await client.told("agent_message_chunk")
+        await client.first_update("agent_message_chunk")
         await client.request("pilotfish/session/cancel", {"sessionId": session})
         assert (await running).stop_reason == "cancelled"
         assert provider.requests[0].disconnected.is_set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import ipaddress
 import json
@@ -23,12 +24,14 @@ from pydantic_ai.models import Model
 from tests.support.engine import rig
 from tests.support.provider import Pause, Provider, Raw, Reply, Text, call, say, serve
 from tests.support.stock import ask
+from tests.support.waiting import until
 
 from pilotfish.config.settings import Settings
 from pilotfish.conversation.records import MessageRecord
-from pilotfish.engine.model import http, resolve
-from pilotfish.engine.model.delta_joiner import DeltaJoiner
-from pilotfish.engine.model.http import READ_AHEAD, ResponseBody, certificates, create_client
+from pilotfish.engine.model import resolve
+from pilotfish.engine.model.wire import http
+from pilotfish.engine.model.wire.delta_joiner import DeltaJoiner
+from pilotfish.engine.model.wire.http import READ_AHEAD, ResponseBody, certificates, create_client
 
 
 async def test_what_the_provider_sees_is_in_the_ledger_by_then(tmp_path: Path) -> None:
@@ -38,7 +41,7 @@ async def test_what_the_provider_sees_is_in_the_ledger_by_then(tmp_path: Path) -
             running = asyncio.create_task(turn.prompt(prompt))
             for number in requests:
                 await turn.provider.received(number)
-                entries = await turn.live.ledger.history(turn.session_id)
+                entries = await turn.engine.ledger.history(turn.session_id)
                 kept.append([entry.record.role for entry in entries if isinstance(entry.record, MessageRecord)])
             await running
     said = ["user", "assistant", "user", "assistant", "user", "assistant"]
@@ -51,7 +54,7 @@ async def test_a_request_does_not_wait_until_its_prompt_is_durable_and_the_end_o
 ) -> None:
     async with rig(tmp_path, say("first"), say("second")) as turn:
         await turn.prompt("first")
-        goes_on, ledger = asyncio.Event(), turn.live.ledger
+        goes_on, ledger = asyncio.Event(), turn.engine.ledger
         sync = ledger.sync
 
         async def slow(session_id: str) -> None:
@@ -62,8 +65,7 @@ async def test_a_request_does_not_wait_until_its_prompt_is_durable_and_the_end_o
         running = asyncio.create_task(turn.prompt("second"))
         async with asyncio.timeout(10):
             await turn.provider.received(2)
-            while "turn_end" not in [told.record.type for told in turn.face.told[-2:]]:
-                await asyncio.sleep(0.01)
+            await until(lambda: not ("turn_end" not in [update.record.type for update in turn.frontend.updates[-2:]]))
         await asyncio.sleep(0.05)
         assert not running.done()
         goes_on.set()
@@ -175,8 +177,7 @@ async def test_a_cancel_disconnects_and_leaves_no_task(kind: str, end: str) -> N
     async with serve(say("one", "two", end=end)) as provider:
         asking = asyncio.create_task(ask(pointed(kind, provider)))
         request = await provider.received(1)
-        while request.first_byte_at is None:
-            await asyncio.sleep(0.001)
+        await until(lambda: request.first_byte_at is not None)
         await asyncio.sleep(0.01)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -255,6 +256,76 @@ async def test_a_certificate_must_be_trusted(tmp_path: Path, monkeypatch: pytest
         async with create_client(5) as client:
             assert (await client.get(url)).content == b"ok"
     certificates.cache_clear()
+
+
+async def test_a_model_is_reached_through_a_proxy_and_with_the_certificates_of_a_company(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real proxy on loopback tunnels to a provider behind TLS, as `HTTPS_PROXY` and `SSL_CERT_FILE` say."""
+    file = self_signed(tmp_path)
+    own = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    own.load_cert_chain(file)
+    tunnels: list[str] = []
+    relays: list[asyncio.Task[None]] = []
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+        relays.append(asyncio.create_task(_join(reader, writer, port)))
+        await relays[-1]
+
+    async def behind_tls(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await relay(reader, writer, provider.port)
+
+    async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        method, target, _ = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ", 2)
+        tunnels.append(f"{method} {target}")
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await relay(reader, writer, int(target.rpartition(":")[2]))
+
+    for name in ("no_proxy", "NO_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with (
+        serve(say("hi")) as provider,
+        await asyncio.start_server(behind_tls, "127.0.0.1", 0, ssl=own) as secure,
+        await asyncio.start_server(tunnel, "127.0.0.1", 0) as proxy,
+    ):
+        port, proxy_port = (server.sockets[0].getsockname()[1] for server in (secure, proxy))
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy_port}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        certificates.cache_clear()
+        settings = Settings(model="m", base_url=f"https://127.0.0.1:{port}/v1")
+        try:
+            assert (await ask(resolve.resolve("m", settings, {}))).text == "hi"
+        finally:
+            await resolve.aclose()
+            certificates.cache_clear()
+        await asyncio.wait(relays)
+        assert tunnels == [f"CONNECT 127.0.0.1:{port}"]
+
+
+async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    """Copy bytes in both directions between a connection and a port, until one of them ends."""
+
+    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await source.read(65536):
+                target.write(data)
+                await target.drain()
+        with contextlib.suppress(OSError):
+            target.close()
+            await target.wait_closed()
+
+    there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+    await asyncio.gather(copy(reader, there_writer), copy(there_reader, writer))
+
+
+async def test_a_key_that_is_replaced_while_the_server_runs_is_used(tmp_path: Path) -> None:
+    async with rig(tmp_path, otherwise=say("hi")) as turn:
+        turn.provider.key = "rotated"
+        outcome = await turn.prompt("one")
+        assert outcome.error is not None
+        assert outcome.error.kind == "authentication"
+        turn.engine.set_secret("openai", "rotated")
+        assert (await turn.prompt("two")).stop_reason == "end_turn"
 
 
 def self_signed(folder: Path) -> Path:

@@ -26,7 +26,8 @@ from pydantic_ai.settings import ModelSettings
 from tests.support.provider import Provider, Reply, fails, say, serve
 from tests.support.stock import PARAMETERS, ask
 
-from pilotfish.engine.model.openai_client import PlainCompletions, PlainResponses, send_bodies_unchanged
+from pilotfish.engine.model.wire.openai_client import PlainCompletions, send_chat_unchanged
+from pilotfish.engine.model.wire.openai_responses import PlainResponses, send_responses_unchanged
 
 KINDS = ["chat", "responses"]
 HISTORY: tuple[ModelMessage, ...] = (
@@ -50,7 +51,8 @@ SETTINGS = ModelSettings(
 def pointed(provider: Provider, kind: str, *, plain: bool) -> tuple[AsyncOpenAI, Model[Any]]:
     client = AsyncOpenAI(api_key="k", base_url=provider.openai_url, max_retries=0)
     if plain:
-        send_bodies_unchanged(client)
+        send_chat_unchanged(client)
+        send_responses_unchanged(client)
     openai = OpenAIProvider(openai_client=client)
     model_class = OpenAIChatModel if kind == "chat" else OpenAIResponsesModel
     return client, model_class("m", provider=openai, settings=SETTINGS)
@@ -105,7 +107,8 @@ async def test_errors_are_the_same(kind: str, reply: Reply) -> None:
 
 async def test_a_client_keeps_its_other_resources() -> None:
     client = AsyncOpenAI(api_key="k")
-    send_bodies_unchanged(client)
+    send_chat_unchanged(client)
+    send_responses_unchanged(client)
     assert isinstance(client.chat.completions, PlainCompletions)
     assert isinstance(client.responses, PlainResponses)
     assert client.responses.retrieve

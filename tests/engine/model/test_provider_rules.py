@@ -1,5 +1,5 @@
 """Checks the requests that pydantic-ai's real models send for a history against independent provider rules
-(`tests/support/eyes.py`)."""
+(`tests/support/provider_rules.py`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
-from tests.support import eyes
+from tests.support import provider_rules
 from tests.support.history import broken_histories, parse, sound_histories
 
 from pilotfish.conversation.history.call_ids import with_plain_ids
@@ -49,11 +49,11 @@ class Camera:
         openai = OpenAIProvider(base_url="http://provider.invalid/v1", api_key="x", http_client=client)
         anthropic = AnthropicProvider(api_key="x", http_client=client)
         google = GoogleProvider(api_key="x", http_client=client)
-        self.models: dict[str, tuple[Model, Callable[[eyes.Body], list[str]]]] = {
-            "openai chat": (OpenAIChatModel("gpt-5", provider=openai), eyes.openai_chat),
-            "openai responses": (OpenAIResponsesModel("gpt-5", provider=openai), eyes.openai_responses),
-            "anthropic": (AnthropicModel("claude-sonnet-5", provider=anthropic), eyes.anthropic),
-            "google": (GoogleModel("gemini-3-pro", provider=google), eyes.google),
+        self.models: dict[str, tuple[Model, Callable[[provider_rules.Body], list[str]]]] = {
+            "openai chat": (OpenAIChatModel("gpt-5", provider=openai), provider_rules.openai_chat),
+            "openai responses": (OpenAIResponsesModel("gpt-5", provider=openai), provider_rules.openai_responses),
+            "anthropic": (AnthropicModel("claude-sonnet-5", provider=anthropic), provider_rules.anthropic),
+            "google": (GoogleModel("gemini-3-pro", provider=google), provider_rules.google),
         }
 
     def _keep(self, request: httpx2.Request) -> httpx2.Response:

@@ -21,14 +21,16 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.tools import ToolDefinition
+from tests.support.engine import rig
 from tests.support.provider import Call, Pause, Provider, Raw, Refusal, Reply, Text, calls, fails, say, serve
 from tests.support.stock import KINDS, PROMPT, ask, spoken, stock
 
 from pilotfish.config.settings import Settings
-from pilotfish.engine.model import catalog, providers, resolve
-from pilotfish.engine.model.demo import DemoModel
-from pilotfish.engine.model.errors import redact
-from pilotfish.engine.model.http import FIRST_BYTE_FACTOR, ResponseBody, create_client
+from pilotfish.engine.model import resolve
+from pilotfish.engine.model.catalog import listing, providers
+from pilotfish.engine.model.failures.errors import redact
+from pilotfish.engine.model.guide.demo import DemoModel
+from pilotfish.engine.model.wire.http import FIRST_BYTE_FACTOR, ResponseBody, create_client
 from pilotfish.errors import FailureKind, TurnError
 
 KEY = "sk-very-secret-0123456789"
@@ -45,7 +47,7 @@ async def clean(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
         monkeypatch.delenv(name, raising=False)
     for server in providers.LOCAL:
         monkeypatch.setenv(f"{server.prefix.upper()}_BASE_URL", "http://127.0.0.1:9/v1")
-    catalog.forget()
+    listing.forget()
     yield
     await resolve.aclose()
 
@@ -170,7 +172,8 @@ async def test_the_demo_needs_no_key() -> None:
         ),
         ("openai:gpt-5", "No API key for OpenAI.", "Set OPENAI_API_KEY in the environment", "authentication"),
         ("anthropic:x", "No API key for Anthropic.", "Set ANTHROPIC_API_KEY in the environment", "authentication"),
-        ("groq:x", "The model groq:x needs a package that is not installed: groq.", "pip install", "configuration"),
+        ("groq:x", "No API key for Groq.", "Set GROQ_API_KEY in the environment", "authentication"),
+        ("cohere:x", "The model cohere:x needs a package that is not installed: cohere.", "pip inst", "configuration"),
         ("azure:x", "The provider azure is not configured.", "AZURE_OPENAI_ENDPOINT", "configuration"),
     ],
 )
@@ -194,7 +197,7 @@ async def test_an_invalid_base_url_is_reported_without_its_password() -> None:
 @pytest.mark.parametrize(
     ("kind", "thinking", "sent"),
     [
-        ("openai:gpt-5", "high", ("reasoning", {"effort": "high"})),
+        ("openai:gpt-5", "high", ("reasoning", {"effort": "high", "summary": "auto"})),
         ("openai-chat:gpt-5", "low", ("reasoning_effort", "low")),
         ("anthropic:claude-sonnet-5-5", "medium", ("output_config", {"effort": "medium"})),
     ],
@@ -221,13 +224,29 @@ async def test_temperature_is_not_sent_to_anthropic_with_thinking(thinking: Any,
         assert provider.requests[0].refused is None
 
 
-async def test_anthropic_requests_use_at_most_four_cache_breakpoints() -> None:
-    async with serve(say("hi")) as provider:
-        await ask(pointed("anthropic", provider))
-        body = provider.requests[0].body
-    assert body["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
-    assert body["tools"][-1]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
-    assert provider.requests[0].refused is None
+async def test_anthropic_caches_the_tools_the_instructions_and_the_last_two_requests(tmp_path: Path) -> None:
+    many = calls(*(Call("grep", {"pattern": f"p{number}"}) for number in range(25)))
+    async with rig(tmp_path, many, many, say("ok"), say("again"), dialect="anthropic") as turn:
+        await turn.prompt("one")
+        await turn.prompt("two")
+        requests = turn.provider.requests
+        assert [request.refused for request in requests] == [None] * 4
+    assert [marked(request.body) for request in requests] == [
+        ["tools", "system", "0"],
+        ["tools", "system", "0", "2"],
+        ["tools", "system", "2", "4"],
+        ["tools", "system", "4", "6"],
+    ]
+
+
+def marked(body: Mapping[str, Any]) -> list[str]:
+    """What ends with a cache breakpoint: `tools`, `system`, or a message by its index."""
+    places = [(name, body[name]) for name in ("tools", "system")]
+    places += [(str(index), message["content"]) for index, message in enumerate(body["messages"])]
+    marks = {name: ["cache_control" in block for block in blocks] for name, blocks in places if blocks is not None}
+    assert all(not any(each[:-1]) for each in marks.values())
+    assert "cache_control" not in body
+    return [name for name, each in marks.items() if each[-1]]
 
 
 async def test_the_sdks_do_not_retry() -> None:
@@ -274,7 +293,7 @@ def test_only_the_configured_provider_is_imported(model: str, absent: list[str])
     code = f"""
 import asyncio, sys
 from pilotfish.engine.model import resolve as models
-from pilotfish.engine.model.catalog import Price
+from pilotfish.engine.model.catalog.listing import Price
 from pilotfish.config.settings import Settings
 async def main():
     models.resolve({model!r}, Settings(model={model!r}), {{"openai": "k", "anthropic": "k"}})
@@ -289,6 +308,7 @@ print([name for name in {absent!r} if name in sys.modules])
 @pytest.mark.parametrize(
     ("prelude", "model", "message"),
     [
+        ("sys.meta_path.insert(0, Hidden())", "google:m", "a package that is not installed: google-genai."),
         ("del openai.RequestOptions", "openai-chat:m", "openai {version} cannot import name 'RequestOptions'"),
         (
             "sys.modules['anthropic.types.beta'] = None",
@@ -308,7 +328,7 @@ from pilotfish.errors import TurnError
 from pilotfish.config.settings import Settings
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "anthropic":
+        if name.partition(".")[0] == "anthropic" or name.startswith("google.genai"):
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 if "Hidden" in {prelude!r}:
     importlib.metadata.packages_distributions = lambda: {{}}
@@ -327,6 +347,39 @@ asyncio.run(main())
     said = python(code)
     assert said.startswith(f"configuration The model {model} needs {wanted}")
     assert "pip install" in said
+
+
+def test_a_turn_needs_none_of_the_optional_sdks(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text('{"mcpServers": {"x": {"command": "true"}}}')
+    code = f"""
+import asyncio, sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("anthropic", "mcp", "fastmcp") or name.startswith("google.genai"):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+from pathlib import Path
+from pilotfish.config.settings import Settings
+from pilotfish.engine.engine import Engine
+from pilotfish.store.ledger import Ledger
+from pilotfish.workspace.editor import NoEditor
+from tests.support.frontends import SilentFrontend
+from tests.support.provider import say, serve
+async def main():
+    root = Path({str(tmp_path)!r})
+    async with serve(say("hi")) as provider:
+        settings = Settings(model="m", base_url=provider.openai_url, mcp_config={str(config)!r})
+        live = Engine(settings, Ledger.open(root / "store"), SilentFrontend(NoEditor()), roots=[root], trusted=True)
+        session = await live.new()
+        outcome = await live.prompt(session.id, [{{"type": "text", "text": "go"}}])
+        print(outcome.stop_reason, live.mcp.found["mcp.json"].reason)
+        await live.aclose()
+asyncio.run(main())
+"""
+    said = python(code)
+    assert said.startswith("end_turn needs a package that cannot be loaded")
+    assert "pip install 'pilotfish[mcp]'" in said
 
 
 def python(code: str) -> str:
@@ -353,17 +406,18 @@ async def test_the_demo_is_listed_first_and_missing_keys_are_explained() -> None
     found = await resolve.available(Settings(), {"anthropic": KEY})
     assert found[0] == resolve.Available(
         id="demo",
-        label="Demo (scripted, no key needed)",
+        label="Guide (scripted, no model connected)",
         provider="demo",
         available=True,
         context_window=128_000,
         images=False,
+        local=True,
     )
     mine = [model for model in found if model.provider == "Anthropic"]
     others = [model for model in found if model.provider == "OpenAI"]
     assert all(model.available and model.reason is None for model in mine)
     assert {model.reason for model in others} == {
-        "No API key: set OPENAI_API_KEY, or run “Pilotfish: Set Key of a Provider”."
+        "No API key. Set OPENAI_API_KEY in the environment, or connect the provider in your editor if it offers that."
     }
     assert found.index(mine[-1]) < found.index(others[0])
     assert KEY not in repr(found)
@@ -387,7 +441,7 @@ async def test_newest_models_are_listed_first_and_unsuitable_ones_are_not() -> N
 
 async def test_a_known_price_is_listed() -> None:
     found = await listed(Settings(), {"openai": KEY})
-    assert found["openai:gpt-5.5"].price == catalog.Price(input=5.0, output=30.0)
+    assert found["openai:gpt-5.5"].price == listing.Price(input=5.0, output=30.0)
     assert (found["demo"].price, found["openai:gpt-5.5"].context_window) == (None, 1_000_000)
     elsewhere = await listed(Settings(model="openai:gpt-x", base_url="http://127.0.0.1:9"), {"openai": KEY})
     assert elsewhere["openai:gpt-x"].price is None
@@ -513,7 +567,7 @@ async def test_another_service_on_the_port_is_not_listed(body: str, monkeypatch:
 
 
 async def test_a_port_that_never_answers_does_not_delay_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "PROBE_SECONDS", 0.05)
+    monkeypatch.setattr(listing, "PROBE_SECONDS", 0.05)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -21,7 +21,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolRetu
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from tests.support.engine import texts
-from tests.support.faces import ALLOW, DENY, SilentFrontend
+from tests.support.frontends import ALLOW, DENY, SilentFrontend
 
 from pilotfish.config.settings import load
 from pilotfish.conversation.records import Entry, TurnEndRecord, TurnStartRecord
@@ -92,8 +92,8 @@ class Table:
         ledgers = [Ledger.open(self.root / "store") for _ in range(2)]
         self.faces = tuple(SilentFrontend(NoEditor()) for _ in ledgers)
         self.windows = tuple(
-            Played(chosen, ledger, face, roots=[self.root / "work"], trusted=True)
-            for ledger, face in zip(ledgers, self.faces, strict=True)
+            Played(chosen, ledger, frontend, roots=[self.root / "work"], trusted=True)
+            for ledger, frontend in zip(ledgers, self.faces, strict=True)
         )
         for ledger in ledgers:
             self._watch(ledger)
@@ -123,8 +123,8 @@ class Game:
     prompts: dict[str, asyncio.Task[Outcome]] = field(default_factory=dict[str, "asyncio.Task[Outcome]"])
 
     async def play(self, step: Step) -> None:
-        live = self.table.windows[step.window]
-        task = asyncio.ensure_future(self._do(live, step.action))
+        engine = self.table.windows[step.window]
+        task = asyncio.ensure_future(self._do(engine, step.action))
         self.done.append((step, task))
         if step.then:
             for _ in range(step.then):
@@ -132,38 +132,38 @@ class Game:
         elif step.action not in PROMPTS:
             await asyncio.wait((task,))
 
-    async def _do(self, live: Engine, action: Action) -> object:
+    async def _do(self, engine: Engine, action: Action) -> object:
         session_id, number = self.session_id, next(self.table.numbers)
-        questions = live.questions(session_id)
+        questions = engine.questions(session_id)
         match action:
             case "talk" | "write" | "queue" | "steer":
-                return await self._prompt(live, action, number)
+                return await self._prompt(engine, action, number)
             case "allow" | "deny":
-                return questions and live.answer(questions[0].approval_id, ALLOW if action == "allow" else DENY)
+                return questions and engine.answer(questions[0].approval_id, ALLOW if action == "allow" else DENY)
             case "withdraw":
-                waiting = await live.queue(session_id)
-                return waiting and await live.withdraw(session_id, waiting[0].prompt_id)
+                waiting = await engine.queue(session_id)
+                return waiting and await engine.withdraw(session_id, waiting[0].prompt_id)
             case "rename":
-                return await live.rename(session_id, f"name {number}")
+                return await engine.rename(session_id, f"name {number}")
             case "ask mode" | "auto mode":
-                return await live.configure(session_id, mode=action.split()[0])
+                return await engine.configure(session_id, mode=action.split()[0])
             case "export":
-                return await live.export(session_id, "markdown")
+                return await engine.export(session_id, "markdown")
             case _:
                 simple: dict[str, Callable[[str], Awaitable[object]]] = {
-                    "stop": live.cancel,
-                    "look": live.load,
-                    "undo": live.undo,
-                    "redo": live.redo,
-                    "compact": live.compact,
-                    "fork": live.fork,
+                    "stop": engine.cancel,
+                    "look": engine.load,
+                    "undo": engine.undo,
+                    "redo": engine.redo,
+                    "compact": engine.compact,
+                    "fork": engine.fork,
                 }
                 return await simple[action](session_id)
 
-    async def _prompt(self, live: Engine, action: str, number: int) -> Outcome:
+    async def _prompt(self, engine: Engine, action: str, number: int) -> Outcome:
         busy: Any = {"queue": "queue", "steer": "steer"}.get(action, "reject")
         text = f"{action} {number}"
-        task = asyncio.ensure_future(live.prompt(self.session_id, texts([text]), None, busy))
+        task = asyncio.ensure_future(engine.prompt(self.session_id, texts([text]), None, busy))
         self.prompts[text] = task
         return await task
 
@@ -194,7 +194,9 @@ class Game:
         assert self.table.refused == []
         entries = await self.table.windows[0].ledger.history(self.session_id)
         heads = await self.table.windows[0].ledger.heads(self.session_id)
-        told = sorted(told.seq for face in self.table.faces for told in face.told if told.session_id == self.session_id)
+        told = sorted(
+            told.seq for frontend in self.table.faces for told in frontend.updates if told.session_id == self.session_id
+        )
         assert told == list(range(1, heads.seq + 1))
         records = [entry.record for entry in entries]
         starts = Counter(record.turn_id for record in records if isinstance(record, TurnStartRecord))
@@ -235,8 +237,8 @@ def test_whatever_two_windows_do_at_once_nothing_is_lost_and_both_see_the_same()
 
 async def _game(table: Table, steps: list[Step]) -> None:
     table.refused.clear()
-    for face in table.faces:
-        face.told.clear()
+    for frontend in table.faces:
+        frontend.updates.clear()
     session = await table.windows[0].new()
     game = Game(table, session.id)
     for step in steps:

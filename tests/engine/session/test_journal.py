@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.engine import rig
-from tests.support.faces import SilentFrontend
+from tests.support.frontends import SilentFrontend
 from tests.support.provider import call, say
 
 from pilotfish.conversation.messages import CallStatus
@@ -83,59 +83,59 @@ def notice(message: str) -> NoticeRecord:
     return NoticeRecord(turn_id="t", level="info", message=message, timestamp=0)
 
 
-def journal(disk: Disk, face: SilentFrontend, unsaved: list[StorageError] | None = None) -> Journal:
-    return Journal("s", disk, face, n=0, seq=0, on_unsaved=(unsaved if unsaved is not None else []).append)
+def journal(disk: Disk, frontend: SilentFrontend, unsaved: list[StorageError] | None = None) -> Journal:
+    return Journal("s", disk, frontend, n=0, seq=0, on_unsaved=(unsaved if unsaved is not None else []).append)
 
 
 async def test_records_are_written_before_they_are_shown_and_numbered_without_a_gap() -> None:
-    disk, face = Disk(), SilentFrontend(NoEditor())
-    told_with: list[int] = []
-    face.on_tell = lambda told: told_with.append(len(disk.entries))
-    book = journal(disk, face)
+    disk, frontend = Disk(), SilentFrontend(NoEditor())
+    entries_at_update: list[int] = []
+    frontend.on_update = lambda told: entries_at_update.append(len(disk.entries))
+    book = journal(disk, frontend)
     for index in range(5):
         book.emit(notice(str(index)))
         await asyncio.sleep(0)
     await book.wait_written()
-    assert [told.seq for told in face.told] == [1, 2, 3, 4, 5]
+    assert [told.seq for told in frontend.updates] == [1, 2, 3, 4, 5]
     assert [entry.n for entry in disk.entries] == [1, 2, 3, 4, 5]
-    assert all(written >= seq for written, seq in zip(told_with, (1, 2, 3, 4, 5), strict=True))
+    assert all(written >= seq for written, seq in zip(entries_at_update, (1, 2, 3, 4, 5), strict=True))
 
 
 async def test_silent_records_take_no_seq() -> None:
-    disk, face = Disk(), SilentFrontend(NoEditor())
-    book = journal(disk, face)
+    disk, frontend = Disk(), SilentFrontend(NoEditor())
+    book = journal(disk, frontend)
     book.emit(notice("a"))
     book.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
     book.emit(notice("b"))
     await book.wait_written()
     assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (2, None), (3, 2)]
-    assert [told.seq for told in face.told] == [1, 2]
+    assert [told.seq for told in frontend.updates] == [1, 2]
 
 
 async def test_the_producer_does_not_wait_for_a_slow_client() -> None:
-    face = SlowFace()
-    book = journal(Disk(), face)
+    frontend = SlowFace()
+    book = journal(Disk(), frontend)
     book.emit(chunk("a", "one"))
     await book.backpressure()
-    assert face.told == []
-    face.open.set()
+    assert frontend.updates == []
+    frontend.open.set()
     await book.wait_written()
 
 
 async def test_the_producer_waits_for_a_client_with_far_too_much_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING_CHARS", 10)
-    face = SlowFace()
-    book = journal(Disk(), face)
+    frontend = SlowFace()
+    book = journal(Disk(), frontend)
     book.emit(chunk("a", "0123456789"))
     await book.backpressure()
     book.emit(chunk("a", "!"))
     waiting = asyncio.ensure_future(book.backpressure())
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    face.open.set()
+    frontend.open.set()
     await waiting
     await book.wait_written()
-    assert [told.record for told in face.told] == [chunk("a", "0123456789!")]
+    assert [told.record for told in frontend.updates] == [chunk("a", "0123456789!")]
 
 
 async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,14 +154,14 @@ async def test_the_producer_waits_for_a_disk_with_far_too_much_to_write(monkeypa
 
 
 async def test_a_written_record_is_shown_before_it_is_durable() -> None:
-    disk, face = Disk(), SilentFrontend(NoEditor())
-    book = journal(disk, face)
+    disk, frontend = Disk(), SilentFrontend(NoEditor())
+    book = journal(disk, frontend)
     book.emit(notice("one"))
     await book.wait_written()
-    assert ([told.record for told in face.told], disk.durable) == ([notice("one")], 0)
+    assert ([told.record for told in frontend.updates], disk.durable) == ([notice("one")], 0)
     book.emit(notice("two"))
     await book.wait_durable()
-    assert ([told.record for told in face.told], disk.durable) == ([notice("one"), notice("two")], 2)
+    assert ([told.record for told in frontend.updates], disk.durable) == ([notice("one"), notice("two")], 2)
 
 
 async def test_a_wait_ends_though_more_is_emitted_all_the_time() -> None:
@@ -181,50 +181,50 @@ async def test_a_wait_ends_though_more_is_emitted_all_the_time() -> None:
 
 
 async def test_text_that_is_waited_for_is_not_held_back() -> None:
-    face = SlowFace()
-    book = journal(Disk(), face)
+    frontend = SlowFace()
+    book = journal(Disk(), frontend)
     book.emit(chunk("a", "one"))
     await asyncio.sleep(0.01)
-    assert face.told == []
+    assert frontend.updates == []
     async with asyncio.timeout(10):
         await book.wait_written()
-    assert [told.record for told in face.told] == [chunk("a", "one")]
+    assert [told.record for told in frontend.updates] == [chunk("a", "one")]
 
 
 async def test_while_the_client_is_slow_chunks_join_and_nothing_else_waits() -> None:
-    disk, face = Disk(), SlowFace()
-    book = journal(disk, face)
+    disk, frontend = Disk(), SlowFace()
+    book = journal(disk, frontend)
     for _ in range(1000):
         book.emit(chunk("m.0", "x"))
         await asyncio.sleep(0)
-    assert face.told == []
+    assert frontend.updates == []
     book.emit(StateRecord(turn_id="t", state="response", iteration=1))
     await book.wait_written()
-    assert [(told.seq, told.record) for told in face.told] == [
+    assert [(told.seq, told.record) for told in frontend.updates] == [
         (1, chunk("m.0", "x" * 1000)),
         (2, StateRecord(turn_id="t", state="response", iteration=1)),
     ]
 
 
 async def test_a_client_that_reads_again_gets_what_gathered() -> None:
-    disk, face = Disk(), SlowFace()
-    book = journal(disk, face)
+    disk, frontend = Disk(), SlowFace()
+    book = journal(disk, frontend)
     book.emit(chunk("m.0", "a"))
     await asyncio.sleep(0)
     book.emit(chunk("m.0", "b"))
     await asyncio.sleep(0.005)
-    face.open.set()
+    frontend.open.set()
     await book.wait_written()
-    assert [told.record for told in face.told] == [chunk("m.0", "ab")]
+    assert [told.record for told in frontend.updates] == [chunk("m.0", "ab")]
 
 
 async def test_a_disk_failure_is_reported_and_updates_are_still_sent() -> None:
-    face, unsaved = SilentFrontend(NoEditor()), list[StorageError]()
+    frontend, unsaved = SilentFrontend(NoEditor()), list[StorageError]()
     error = StorageError("full", remedy="free some space")
-    book = journal(Disk(error), face, unsaved)
+    book = journal(Disk(error), frontend, unsaved)
     book.emit(notice("a"))
     await book.wait_written()
-    assert (unsaved, [told.seq for told in face.told]) == ([error], [1])
+    assert (unsaved, [told.seq for told in frontend.updates]) == ([error], [1])
 
 
 PIECES = st.lists(st.tuples(st.sampled_from(["a", "b", "!"]), st.text(min_size=1, max_size=3)), max_size=30)
@@ -234,15 +234,15 @@ PIECES = st.lists(st.tuples(st.sampled_from(["a", "b", "!"]), st.text(min_size=1
 @settings(max_examples=100, deadline=None)
 def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[str, str]], pauses: list[bool]) -> None:
     async def play() -> list[SessionUpdate]:
-        disk, face = Disk(), SilentFrontend(NoEditor())
-        book = journal(disk, face)
+        disk, frontend = Disk(), SilentFrontend(NoEditor())
+        book = journal(disk, frontend)
         for (item, text), pause in zip(pieces, pauses, strict=False):
             record: Record = notice(text) if item == "!" else chunk(item, text)
             book.emit(record)
             if pause:
                 await asyncio.sleep(0.002)
         await book.wait_written()
-        return face.told
+        return frontend.updates
 
     told = asyncio.run(play())
     assert [one.seq for one in told] == list(range(1, len(told) + 1))
@@ -265,25 +265,25 @@ def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[st
 
 
 async def test_a_frontend_that_fails_does_not_stop_the_journal() -> None:
-    disk, face = Disk(), SilentFrontend(NoEditor())
+    disk, frontend = Disk(), SilentFrontend(NoEditor())
 
     def stumble(told: SessionUpdate) -> None:
         if told.seq == 1:
             raise AttributeError("a bug in a face")
 
-    face.on_tell = stumble
-    book = journal(disk, face)
+    frontend.on_update = stumble
+    book = journal(disk, frontend)
     book.emit(notice("a"))
     book.emit(notice("b"))
     await book.wait_written()
     assert [entry.seq for entry in disk.entries] == [1, 2]
-    assert [told.seq for told in face.told] == [1, 2]
+    assert [told.seq for told in frontend.updates] == [1, 2]
 
 
 async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
     """No lock kept it out. Its records stand, and ours come behind them."""
-    disk, face, unsaved = Disk(), SilentFrontend(NoEditor()), list[StorageError]()
-    ours = journal(disk, face, unsaved)
+    disk, frontend, unsaved = Disk(), SilentFrontend(NoEditor()), list[StorageError]()
+    ours = journal(disk, frontend, unsaved)
     ours.emit(notice("first"))
     await ours.wait_written()
     disk.moved = MovedOn(7, 5)
@@ -291,7 +291,7 @@ async def test_what_another_process_wrote_meanwhile_costs_no_record() -> None:
     ours.emit(UndoRecord(turn_id="t", direction="undo", uris=(), timestamp=0))
     await ours.wait_written()
     assert [(entry.n, entry.seq) for entry in disk.entries] == [(1, 1), (8, 6), (9, None)]
-    assert [told.seq for told in face.told] == [1, 6]
+    assert [told.seq for told in frontend.updates] == [1, 6]
     assert unsaved == []
 
 
@@ -305,26 +305,26 @@ async def test_a_wait_ends_though_nothing_can_be_written() -> None:
 
 
 async def test_a_cancelled_wait_delays_nobody() -> None:
-    face = SilentFrontend(NoEditor())
-    book = journal(Disk(), face)
+    frontend = SilentFrontend(NoEditor())
+    book = journal(Disk(), frontend)
     book.emit(notice("a"))
     waiting = asyncio.ensure_future(book.wait_written())
     await asyncio.sleep(0)
     waiting.cancel()
     async with asyncio.timeout(10):
         await book.wait_written()
-    assert len(face.told) == 1
+    assert len(frontend.updates) == 1
 
 
 async def test_nothing_is_numbered_or_shown_while_the_journal_is_paused() -> None:
-    disk, face = Disk(), SilentFrontend(NoEditor())
-    book = journal(disk, face)
+    disk, frontend = Disk(), SilentFrontend(NoEditor())
+    book = journal(disk, frontend)
     async with book.paused:
         book.emit(chunk("a", "one"))
         await asyncio.sleep(0.02)
-        assert (face.told, disk.entries, book.n) == ([], [], 0)
+        assert (frontend.updates, disk.entries, book.n) == ([], [], 0)
     await book.wait_written()
-    assert len(face.told) == 1
+    assert len(frontend.updates) == 1
 
 
 async def test_an_unexpected_error_reaches_the_waiters_and_the_next_record_is_written(
@@ -355,7 +355,7 @@ async def test_a_call_that_changes_something_is_durable_before_it_runs(
 ) -> None:
     replies = (call("read_file", path="a.txt"), call("bash", command="touch made"), say("done"))
     async with rig(tmp_path, *replies, files={"a.txt": "a"}) as turn:
-        ledger, seen = turn.live.ledger, list[tuple[list[str], bool]]()
+        ledger, seen = turn.engine.ledger, list[tuple[list[str], bool]]()
         sync = ledger.sync
 
         async def watched(session_id: str) -> None:

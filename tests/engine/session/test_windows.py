@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from tests.support.engine import Rig, beside, rig, texts
-from tests.support.faces import ALLOW, SilentFrontend
+from tests.support.frontends import ALLOW, SilentFrontend
 from tests.support.provider import Gate, Text, call, say
 from tests.support.provider_script import Reply
+from tests.support.waiting import until
 
 from pilotfish.conversation.records import Record, SessionRecord, TurnStartRecord
 from pilotfish.engine.engine import LoadedSession
@@ -29,15 +30,14 @@ def ends(loaded: LoadedSession) -> list[str]:
 
 async def crashed(turn: Rig, tmp_path: Path) -> Path:
     """Where the ledger lies as the process would leave it if it died now."""
-    await turn.live.load(turn.session_id)  # what was told is on disk
+    await turn.engine.load(turn.session_id)  # what was told is on disk
     ignored = shutil.ignore_patterns("holds", "locks")
     await asyncio.to_thread(shutil.copytree, tmp_path / "store", tmp_path / "after" / "store", ignore=ignored)
     return tmp_path / "after"
 
 
 async def running_call(turn: Rig) -> None:
-    while "in_progress" not in [line[-1] for line in turn.statuses().values()]:
-        await asyncio.sleep(0.005)
+    await until(lambda: not ("in_progress" not in [line[-1] for line in turn.statuses().values()]))
 
 
 # ---- names, models, modes -------------------------------------------------------------------------------------------
@@ -46,13 +46,13 @@ async def running_call(turn: Rig) -> None:
 async def test_a_setting_of_one_window_holds_in_the_other(tmp_path: Path) -> None:
     write = call("write_file", path="a.txt", content="x\n")
     async with rig(tmp_path, say("one"), write, say("two")) as turn, beside(turn, tmp_path) as other:
-        await turn.live.configure(turn.session_id, mode="auto")
+        await turn.engine.configure(turn.session_id, mode="auto")
         await other.prompt(turn.session_id, texts(["hello"]))
-        await turn.live.rename(turn.session_id, "Named here")
-        await turn.live.configure(turn.session_id, mode="plan")
+        await turn.engine.rename(turn.session_id, "Named here")
+        await turn.engine.configure(turn.session_id, mode="plan")
         seen = (await other.load(turn.session_id)).session
         assert (seen.title, seen.mode) == ("Named here", "plan")
-        await turn.live.rename(turn.session_id, "Named again")
+        await turn.engine.rename(turn.session_id, "Named again")
         await other.prompt(turn.session_id, texts(["write"]))
         assert not (turn.root / "a.txt").exists()
         assert (await other.session(turn.session_id)).title == "Named again"
@@ -72,7 +72,7 @@ async def test_a_mode_of_another_process_is_emitted_before_the_next_turn(tmp_pat
             await other.configure(turn.session_id, mode="auto")
         for prompt in ("go on", "and on"):
             await turn.prompt(prompt)
-        told = [each.record for each in turn.face.told]
+        told = [each.record for each in turn.frontend.updates]
         modes = [(place, record.mode) for place, record in enumerate(told) if isinstance(record, SessionRecord)]
         starts = [place for place, record in enumerate(told) if isinstance(record, TurnStartRecord)]
         assert [mode for _, mode in modes] == ["ask", "auto"]
@@ -82,7 +82,7 @@ async def test_a_mode_of_another_process_is_emitted_before_the_next_turn(tmp_pat
 async def test_a_choice_leaves_what_the_other_window_chose_meanwhile(tmp_path: Path) -> None:
     async with rig(tmp_path) as turn, beside(turn, tmp_path) as other:
         await other.load(turn.session_id)
-        await turn.live.configure(turn.session_id, mode="plan")
+        await turn.engine.configure(turn.session_id, mode="plan")
         chosen = await other.configure(turn.session_id, model="openai-chat:another")
         assert (chosen.model, chosen.mode) == ("openai-chat:another", "plan")
         row = await other.catalog.get(turn.session_id)
@@ -97,9 +97,9 @@ async def test_loading_during_a_response_has_exactly_the_emitted_updates(tmp_pat
     async with rig(tmp_path, reply) as turn:
         running = asyncio.create_task(turn.prompt("go"))
         while not running.done():
-            loaded = await turn.live.load(turn.session_id)
+            loaded = await turn.engine.load(turn.session_id)
             shown = "".join(item.text for item in loaded.items if item.kind == "message")
-            assert (shown, loaded.last_seq) == (turn.text(), turn.told[-1].seq if turn.told else 0)
+            assert (shown, loaded.last_seq) == (turn.text(), turn.updates[-1].seq if turn.updates else 0)
         assert (await running).stop_reason == "end_turn"
 
 
@@ -110,8 +110,8 @@ async def test_a_look_that_is_cancelled_while_it_mends_is_over_when_all_is_writt
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
         async with beside(turn, await crashed(turn, tmp_path)) as other:
-            face = other.face
-            assert isinstance(face, SilentFrontend)
+            frontend = other.frontend
+            assert isinstance(frontend, SilentFrontend)
             look = asyncio.create_task(other.load(turn.session_id))
             emit = Journal.emit
 
@@ -123,9 +123,9 @@ async def test_a_look_that_is_cancelled_while_it_mends_is_over_when_all_is_writt
                 patch.setattr(Journal, "emit", emit_and_cancel)
                 await asyncio.wait((look,))
             assert look.cancelled()
-            assert face.told[-1].record.type == "turn_end"
+            assert frontend.updates[-1].record.type == "turn_end"
             assert ends(await other.load(turn.session_id)) == ["failed"]
-        await turn.live.cancel(turn.session_id)
+        await turn.engine.cancel(turn.session_id)
         await running
 
 
@@ -136,7 +136,7 @@ async def test_the_process_that_repairs_a_session_and_a_later_reader_see_the_sam
         after = await crashed(turn, tmp_path)
         async with beside(turn, after) as mends, beside(turn, after) as looks:
             assert await mends.load(turn.session_id) == await looks.load(turn.session_id)
-        await turn.live.cancel(turn.session_id)
+        await turn.engine.cancel(turn.session_id)
         await running
 
 
@@ -148,8 +148,7 @@ async def test_a_question_left_by_a_crash_is_asked_in_one_window_and_the_other_s
 ) -> None:
     async with rig(tmp_path, call("bash", command="echo done >> ran"), say("fine"), choose=None) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while not turn.face.asked:
-            await asyncio.sleep(0.005)
+        await until(lambda: turn.frontend.asked)
         after = await crashed(turn, tmp_path)
         async with beside(turn, after) as one, beside(turn, after) as two:
             both = await asyncio.gather(one.load(turn.session_id), two.load(turn.session_id))
@@ -164,10 +163,10 @@ async def test_a_question_left_by_a_crash_is_asked_in_one_window_and_the_other_s
             asks.answer(asks.questions()[0].approval_id, ALLOW)
             while (await looks.load(turn.session_id)).session.busy:
                 await asyncio.sleep(0.005)
-            for live in (one, two):
-                assert ends(await live.load(turn.session_id)) == ["end_turn"]
+            for engine in (one, two):
+                assert ends(await engine.load(turn.session_id)) == ["end_turn"]
             assert (turn.root / "ran").read_text("utf-8") == "done\n"
-        await turn.live.cancel(turn.session_id)
+        await turn.engine.cancel(turn.session_id)
         await running
 
 
@@ -175,8 +174,7 @@ async def test_a_question_that_another_window_has_answered_is_not_asked_again(tm
     """Both have read it open. When the second gets the session, the first has gone on with it to its end."""
     async with rig(tmp_path, call("bash", command="echo done >> ran"), say("fine"), choose=None) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while not turn.face.asked:
-            await asyncio.sleep(0.005)
+        await until(lambda: turn.frontend.asked)
         after = await crashed(turn, tmp_path)
         async with beside(turn, after) as one, beside(turn, after) as two:
             await two.session(turn.session_id)
@@ -187,10 +185,10 @@ async def test_a_question_that_another_window_has_answered_is_not_asked_again(tm
             second = two._sessions[turn.session_id]
             assert second.conversation.interrupted is not None
             await second.resume()
-            for live in (two, one):
-                assert ends(await live.load(turn.session_id)) == ["end_turn"]
+            for engine in (two, one):
+                assert ends(await engine.load(turn.session_id)) == ["end_turn"]
             assert (turn.root / "ran").read_text("utf-8") == "done\n"
-        await turn.live.cancel(turn.session_id)
+        await turn.engine.cancel(turn.session_id)
         await running
 
 
@@ -203,7 +201,7 @@ SUMMARY = Reply(parts=(Text("so far"), Gate()))
 async def summarising(turn: Rig) -> asyncio.Task[bool | None]:
     for text in ("a", "b", "c"):
         await turn.prompt(text)
-    task = asyncio.create_task(turn.live.compact(turn.session_id))
+    task = asyncio.create_task(turn.engine.compact(turn.session_id))
     await turn.provider.received(4)
     return task
 
@@ -212,11 +210,11 @@ async def test_a_prompt_waits_for_a_summary_and_goes_on_from_it(tmp_path: Path) 
     async with rig(tmp_path, say("1"), say("2"), say("3"), SUMMARY, say("after")) as turn:
         compacting = await summarising(turn)
         running = asyncio.create_task(turn.prompt("d"))
-        await turn.live.rename(turn.session_id, "Named meanwhile")
+        await turn.engine.rename(turn.session_id, "Named meanwhile")
         with pytest.raises(SessionBusy):
-            await turn.live.undo(turn.session_id)
+            await turn.engine.undo(turn.session_id)
         with pytest.raises(SessionBusy):
-            await turn.live.compact(turn.session_id)
+            await turn.engine.compact(turn.session_id)
         await asyncio.sleep(2 * LOOK_SECONDS)
         assert not running.done()
         turn.provider.release()
@@ -230,9 +228,9 @@ async def test_a_stop_ends_a_summary_and_the_prompt_that_waits_for_it(tmp_path: 
     async with rig(tmp_path, say("1"), say("2"), say("3"), SUMMARY, say("after")) as turn:
         compacting = await summarising(turn)
         running = asyncio.create_task(turn.prompt("d"))
-        while not (await turn.live.session(turn.session_id)).busy:
+        while not (await turn.engine.session(turn.session_id)).busy:
             await asyncio.sleep(0.005)
-        await asyncio.wait_for(turn.live.cancel(turn.session_id), 30)
+        await asyncio.wait_for(turn.engine.cancel(turn.session_id), 30)
         assert await compacting is None
         assert (await running).stop_reason == "cancelled"
         assert (await turn.prompt("e")).stop_reason == "end_turn"
@@ -242,7 +240,7 @@ async def test_a_stop_ends_a_summary_and_the_prompt_that_waits_for_it(tmp_path: 
 async def test_a_stop_ends_a_summary_that_nobody_waits_for(tmp_path: Path) -> None:
     async with rig(tmp_path, say("1"), say("2"), say("3"), SUMMARY, say("after")) as turn:
         compacting = await summarising(turn)
-        await asyncio.wait_for(turn.live.cancel(turn.session_id), 30)
+        await asyncio.wait_for(turn.engine.cancel(turn.session_id), 30)
         assert await asyncio.wait_for(compacting, 30) is None
         assert (await turn.prompt("e")).stop_reason == "end_turn"
 
@@ -254,21 +252,21 @@ async def test_a_session_that_is_deleted_several_times_at_once_is_gone(tmp_path:
     async with rig(tmp_path, say("hi")) as turn, beside(turn, tmp_path) as other:
         await turn.prompt("hello")
         await other.load(turn.session_id)
-        asked = (turn.live.delete, other.delete, turn.live.delete, other.delete)
+        asked = (turn.engine.delete, other.delete, turn.engine.delete, other.delete)
         got = await asyncio.gather(*(delete(turn.session_id) for delete in asked), return_exceptions=True)
         assert got.count(None) == 1
         assert {type(each) for each in got} <= {type(None), UnknownSession, SessionBusy}
-        for live in (turn.live, other):
+        for engine in (turn.engine, other):
             with pytest.raises(UnknownSession):
-                await live.load(turn.session_id)
+                await engine.load(turn.session_id)
 
 
 async def test_a_prompt_that_comes_while_its_session_is_deleted_is_answered_and_not_run(tmp_path: Path) -> None:
     async with rig(tmp_path, call("bash", command="trap '' TERM; sleep 30"), say("never")) as turn:
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
-        deleting = asyncio.create_task(turn.live.delete(turn.session_id))
-        while not turn.live._sessions[turn.session_id].line.stopping:
+        deleting = asyncio.create_task(turn.engine.delete(turn.session_id))
+        while not turn.engine._sessions[turn.session_id].line.stopping:
             await asyncio.sleep(0)
         later = [asyncio.create_task(turn.prompt("more", when_busy=kind)) for kind in ("queue", "steer")]
         await asyncio.wait_for(deleting, 30)
@@ -283,13 +281,13 @@ async def test_waiting_prompts_are_answered_when_another_window_deletes_the_sess
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
         waiting = asyncio.create_task(turn.prompt("and then", when_busy="queue"))
-        while not await turn.live.queue(turn.session_id):
+        while not await turn.engine.queue(turn.session_id):
             await asyncio.sleep(0.005)
-        await turn.live.cancel(turn.session_id)
+        await turn.engine.cancel(turn.session_id)
         await running
         await other.delete(turn.session_id)
         with pytest.raises(UnknownSession):
-            await turn.live.load(turn.session_id)
+            await turn.engine.load(turn.session_id)
         done, _ = await asyncio.wait((waiting,), timeout=30)
         assert [each.result().stop_reason for each in done] == ["cancelled"]
 
@@ -299,16 +297,16 @@ async def test_a_session_with_a_turn_in_another_process_is_not_deleted_and_keeps
         running = asyncio.create_task(turn.prompt("go"))
         await running_call(turn)
         waiting = asyncio.create_task(turn.prompt("and then", when_busy="queue"))
-        while not await turn.live.queue(turn.session_id):
+        while not await turn.engine.queue(turn.session_id):
             await asyncio.sleep(0.005)
-        await turn.live.cancel(turn.session_id)
+        await turn.engine.cancel(turn.session_id)
         await running
         elsewhere = asyncio.create_task(other.prompt(turn.session_id, texts(["mine"])))
-        while not (await turn.live.session(turn.session_id)).elsewhere:
+        while not (await turn.engine.session(turn.session_id)).elsewhere:
             await asyncio.sleep(0.005)
         with pytest.raises(SessionBusy):
-            await turn.live.delete(turn.session_id)
-        assert [each.blocks for each in await turn.live.queue(turn.session_id)] == [tuple(texts(["and then"]))]
+            await turn.engine.delete(turn.session_id)
+        assert [each.blocks for each in await turn.engine.queue(turn.session_id)] == [tuple(texts(["and then"]))]
         await other.cancel(turn.session_id)
         await elsewhere
         assert (await turn.prompt("now")).stop_reason == "end_turn"
@@ -326,7 +324,7 @@ async def test_a_stop_means_nothing_that_was_sent_after_it(tmp_path: Path) -> No
             running = asyncio.create_task(other.prompt(turn.session_id, texts([text])))
             assert (await stopping).turn_id is None
             assert (await running).stop_reason == "end_turn"
-            await turn.live.rename(turn.session_id, f"after {text}")
+            await turn.engine.rename(turn.session_id, f"after {text}")
 
 
 # ---- words for a turn that runs -------------------------------------------------------------------------------------
@@ -338,9 +336,9 @@ async def test_a_rejected_steer_does_not_run_later(tmp_path: Path) -> None:
         await running_call(turn)
         broken = [{"type": "image", "data": "no base64!", "mimeType": "image/png"}]
         with pytest.raises(BadRequest):
-            await turn.live.prompt(turn.session_id, broken, when_busy="steer")
-        assert await turn.live.queue(turn.session_id) == ()
-        await turn.live.cancel(turn.session_id)
+            await turn.engine.prompt(turn.session_id, broken, when_busy="steer")
+        assert await turn.engine.queue(turn.session_id) == ()
+        await turn.engine.cancel(turn.session_id)
         await running
 
 
@@ -350,7 +348,7 @@ async def test_a_rejected_steer_does_not_run_later(tmp_path: Path) -> None:
 async def test_a_cancelled_undo_is_completed_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with rig(tmp_path, call("write_file", path="a.txt", content="x\n"), say("written")) as turn:
         await turn.prompt("write")
-        workspace = turn.live._sessions[turn.session_id].workspace
+        workspace = turn.engine._sessions[turn.session_id].workspace
         undo, begun, goes_on = workspace.undo, asyncio.Event(), asyncio.Event()
 
         async def slowly(*arguments: Any, **options: Any) -> Any:
@@ -360,12 +358,12 @@ async def test_a_cancelled_undo_is_completed_and_recorded(tmp_path: Path, monkey
             return done
 
         monkeypatch.setattr(workspace, "undo", slowly)
-        undoing = asyncio.create_task(turn.live.undo(turn.session_id))
+        undoing = asyncio.create_task(turn.engine.undo(turn.session_id))
         await begun.wait()
         undoing.cancel()
         asyncio.get_running_loop().call_later(0.05, goes_on.set)
         await asyncio.wait((undoing,))
         assert undoing.cancelled()
         assert not (turn.root / "a.txt").exists()
-        await turn.live.redo(turn.session_id)
+        await turn.engine.redo(turn.session_id)
         assert (turn.root / "a.txt").read_text("utf-8") == "x\n"

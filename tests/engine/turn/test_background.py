@@ -11,6 +11,7 @@ import pytest
 from tests.support.engine import Rig, rig
 from tests.support.provider import Gate, call, say
 from tests.support.provider_script import Reply
+from tests.support.waiting import until
 
 from pilotfish.conversation.records import Receipt
 from pilotfish.workspace.process.process_tree import find
@@ -19,7 +20,7 @@ PLAIN: dict[str, Any] = {"mode": "auto", "sandbox": "off"}  # in a sandbox a com
 
 
 def marker(turn: Rig) -> str:
-    return turn.live._sessions[turn.session_id].workspace.processes._name
+    return turn.engine._sessions[turn.session_id].workspace.processes._name
 
 
 def running(turn: Rig) -> set[int]:
@@ -31,7 +32,7 @@ async def stopped_at(turn: Rig, request: int) -> Receipt:
     """Start a turn, and stop it while the model holds back its answer to this request."""
     going = asyncio.create_task(turn.prompt("go"))
     await turn.provider.received(request)
-    receipt = await turn.live.cancel(turn.session_id)
+    receipt = await turn.engine.cancel(turn.session_id)
     assert (await going).stop_reason == "cancelled"
     return receipt
 
@@ -47,7 +48,7 @@ async def test_a_background_command_survives_the_stop_of_its_turn_and_the_user_i
         assert running(turn)
         turn.check_laws()
         name = marker(turn)
-        await turn.live.delete(turn.session_id)
+        await turn.engine.delete(turn.session_id)
         assert find(name).sure == set()
 
 
@@ -73,12 +74,27 @@ async def test_a_background_command_that_is_stopped_while_it_starts_is_gone(tmp_
     server = call("bash", command="touch up; sleep 60", background=True)
     async with rig(tmp_path, server, say("without it"), **PLAIN) as turn:
         going = asyncio.create_task(turn.prompt("go"))
-        while not (turn.root / "up").exists():
-            await asyncio.sleep(0.005)
-        receipt = await turn.live.cancel(turn.session_id, next(iter(turn.statuses())))
+        await until((turn.root / "up").exists)
+        receipt = await turn.engine.cancel(turn.session_id, next(iter(turn.statuses())))
         assert [process.command for process in receipt.killed_processes] == ["touch up; sleep 60"]
         assert (await going).stop_reason == "end_turn"
         assert running(turn) == set()
+
+
+async def test_nothing_of_a_background_command_is_emitted_after_the_end_of_its_turn(tmp_path: Path) -> None:
+    command = "until test -e go; do sleep 0.02; done; echo late; sleep 60"
+    replies = (
+        call("bash", command=command, background=True),
+        say("started"),
+        call("bash_output", id="bg1", wait=20, until="late"),
+        say("seen"),
+    )
+    async with rig(tmp_path, *replies, **PLAIN) as turn:
+        assert (await turn.prompt("start it")).stop_reason == "end_turn"
+        (turn.root / "go").touch()
+        assert (await turn.prompt("what does it say?")).stop_reason == "end_turn"
+        assert "late" in str(turn.provider.requests[3].body)
+        turn.check_laws()
 
 
 async def test_a_receipt_has_only_the_processes_of_its_own_turn(tmp_path: Path) -> None:
@@ -93,8 +109,8 @@ async def test_the_settings_say_where_commands_run(tmp_path: Path, sandbox: str)
     command = call("bash", command="touch ../outside 2>&1; true")
     async with rig(tmp_path, command, say("tried"), mode="auto", sandbox=sandbox) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
-        confined = (await turn.live.sandbox_words()).startswith("bubblewrap")
-        assert confined or sandbox == "off" or "no sandbox: bubblewrap" in await turn.live.sandbox_words()
+        confined = (await turn.engine.sandbox_words()).startswith("bubblewrap")
+        assert confined or sandbox == "off" or "no sandbox: bubblewrap" in await turn.engine.sandbox_words()
         assert (tmp_path / "outside").exists() is not confined
 
 
@@ -109,7 +125,7 @@ async def test_a_dev_server_that_the_agent_started_can_be_fetched_once_the_user_
     )
     async with rig(tmp_path, *replies, files={"page.txt": "hello from the page\n"}, **PLAIN) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
-        assert [question.call.name for question in turn.face.asked] == ["web_fetch"]
+        assert [question.call.name for question in turn.frontend.asked] == ["web_fetch"]
         assert "hello from the page" in str(turn.provider.requests[3].body)
         turn.check_laws()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pilotfish.conversation.messages import Category
-from pilotfish.engine.turn import call_facts as gathering
-from pilotfish.engine.turn.call_facts import collect
+from pilotfish.engine.turn.calls import facts as gathering
+from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import Refused
 from pilotfish.policy.judge import CallFacts, Decision, Rule, judge
 from pilotfish.tools.tool import Subject, Touch
@@ -28,10 +28,10 @@ def root(tmp_path: Path) -> Path:
     return place.resolve()
 
 
-def bash(command: str, root: Path, directory: Path | None = None) -> CallFacts:
+def bash(command: str, root: Path, directory: Path | None = None, *, walled: bool = True) -> CallFacts:
     where = partial(resolve, roots=(root,), home=root.parent / "home")
     return collect(
-        "bash", Category.EXECUTE, Subject(command=command), resolve=where, directory=directory or root, walled=True
+        "bash", Category.EXECUTE, Subject(command=command), resolve=where, directory=directory or root, walled=walled
     )
 
 
@@ -98,8 +98,8 @@ def test_reading_a_whole_tree_reports_the_secrets_in_it(root: Path) -> None:
     (root / "src/deep").mkdir()
     (root / "src/deep/.env").write_text("A=b\n")
     for command in ("grep -rn x .", "grep -rn x", "grep -r x src", "rg --hidden x", "rg -uu x src", "diff -r src lib"):
-        assert decide(command, root, "auto") == "ask", command
-        assert judge(bash(command, root), "ask").wall == "read_only", command  # where that file is empty
+        assert judge(bash(command, root, walled=False), "auto").decision == "ask", command
+        assert judge(bash(command, root), "auto").wall == "read_only", command  # where that file is empty
     for command in (
         "grep -rn --include='*.py' x .",
         "rg x",
@@ -110,8 +110,8 @@ def test_reading_a_whole_tree_reports_the_secrets_in_it(root: Path) -> None:
     ):
         assert decide(command, root) == "allow", command
     (root / "server.pem").write_text("x")
-    assert decide("rg x", root, "auto") == "ask"
-    assert decide("rg x src", root, "auto") == "allow"
+    assert judge(bash("rg x", root, walled=False), "auto").decision == "ask"
+    assert judge(bash("rg x src", root, walled=False), "auto").decision == "allow"
 
 
 def test_published_packages_contain_no_secret(root: Path) -> None:
@@ -122,7 +122,7 @@ def test_published_packages_contain_no_secret(root: Path) -> None:
 
 def test_a_tree_too_large_to_look_through_asks(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "MAX_ENTRIES", 1)
-    assert judge(bash("grep -rn x .", root), "auto").reason == (
+    assert judge(bash("grep -rn x .", root, walled=False), "auto").reason == (
         f"it reads {root} (it contains too many files to check them for secrets)"
     )
 
@@ -146,30 +146,37 @@ def test_git_settings_are_looked_for_where_git_would_run(root: Path) -> None:
         found = bash(command, root, directory)
         assert found.git_programs == ("filter.x.clean",), command
         assert judge(found, "ask").reason == ("the git settings of this repository run programs (filter.x.clean)")
+        assert bash(command, root, directory) == bash(command, root, directory)
+        (root / "sub/.git/config").write_text("[core]\nrepositoryformatversion = 0\n")
+        assert bash(command, root, directory).git_programs == ()
+        (root / "sub/.git/config").write_text('[core]\nrepositoryformatversion = 0\n[filter "x"]\nclean = evil\n')
 
 
 @pytest.mark.parametrize("entry", ["{root}/.venv/bin", ".venv/bin", "./.venv/bin", ".venv/bin/"])
 def test_a_program_of_the_workspace_is_not_the_systems(entry: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def verdict(command: str) -> Decision:
+        return judge(bash(command, root, walled=False), "ask").decision
+
     monkeypatch.setenv("PATH", f"{entry.format(root=root)}:{os.environ['PATH']}")
     folder = root / ".venv/bin"
     folder.mkdir(parents=True)
-    assert decide("git status | head", root) == "allow"
+    assert verdict("git status") == "allow"
     (folder / "git").write_text("#!/bin/sh\nevil\n")
-    assert decide("git status | head", root) == "allow"
+    assert verdict("git status") == "allow"
     (folder / "git").chmod(0o755)
-    found = bash("git status | head", root)
+    found = bash("git status", root, walled=False)
     assert found.own_programs == ("git",)
     assert judge(found, "ask").reason == "git is a program in this workspace, not the one of the system"
-    assert judge(found, "ask", [Rule(decision="allow", tool="bash", pattern="git status *")]).decision == "allow"
+    assert judge(found, "ask", [Rule(decision="allow", tool="bash", pattern="git status")]).decision == "allow"
     (folder / "git").unlink()
     (folder / "git").symlink_to("/bin/sh")
-    assert decide("git status | head", root) == "ask"
+    assert verdict("git status") == "ask"
     (folder / "git").unlink()
     (folder / "git").symlink_to(shutil.which("git") or "/usr/bin/git")
-    assert decide("git status | head", root) == "allow"
+    assert verdict("git status") == "allow"
     (folder / "echo").write_text("evil\n")
     (folder / "echo").chmod(0o755)
-    assert decide("echo hello", root) == "allow"
+    assert bash("echo hello", root, walled=False).own_programs == ()
 
 
 def test_the_paths_of_a_tool_are_resolved_or_refused(root: Path) -> None:

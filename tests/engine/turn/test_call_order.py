@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pilotfish.engine.turn.call_order import Order
+from pilotfish.engine.turn.calls.order import Order, QuestionOrder
 
 PATHS = st.one_of(st.none(), st.frozensets(st.sampled_from("abc"), min_size=1))
 
@@ -67,3 +67,35 @@ def test_calls_that_may_touch_the_same_things_never_overlap_or_overtake(
         assert sorted(finished) == list(range(len(calls)))
 
     asyncio.run(play())
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(("asks", "allowed", "fails"))), max_size=10))
+@settings(max_examples=200, deadline=None)
+def test_the_user_is_asked_in_the_order_of_the_calls(calls: list[tuple[int, str]]) -> None:
+    async def play() -> list[int]:
+        order, asked, answers = QuestionOrder(), list[int](), asyncio.Event()
+
+        async def call(index: int, steps: int, ends: str) -> None:
+            order.enter(str(index))
+            try:
+                for _ in range(steps):  # facts and previews take one call longer than another
+                    await asyncio.sleep(0)
+                if ends == "fails":
+                    return
+                if ends == "asks":
+                    await order.turn(str(index))
+                    asked.append(index)
+                    await answers.wait()
+                    await order.turn(str(index))  # asks again: its documents have changed
+            finally:
+                order.leave(str(index))
+
+        running = asyncio.gather(*(call(index, *given) for index, given in enumerate(calls)))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        shown = list(asked)  # every question is open at once: none waits for the answer to another
+        answers.set()
+        await running
+        return shown
+
+    assert asyncio.run(play()) == [index for index, (_, ends) in enumerate(calls) if ends == "asks"]

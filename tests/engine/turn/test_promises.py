@@ -11,6 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from tests.support.engine import rig, texts
 from tests.support.provider import Call, Gate, Reply, call, calls, fails, say
 from tests.support.provider_script import Pause, Raw, Refusal, Text
+from tests.support.waiting import until
 
 from pilotfish.conversation.items import MessageItem
 from pilotfish.conversation.model_history import Item
@@ -21,11 +22,11 @@ from pilotfish.engine.turn.recording import Recording
 from pilotfish.engine.turn.recovery import NOT_FORKED
 
 
-async def test_a_failure_that_does_not_pass_ends_the_turn_after_four_tries(tmp_path: Path) -> None:
-    async with rig(tmp_path, *(fails("server", retry_after=0.01) for _ in range(4)), say("fine")) as turn:
+async def test_a_failure_that_does_not_pass_ends_the_turn_after_twelve_tries(tmp_path: Path) -> None:
+    async with rig(tmp_path, *(fails("server", retry_after=0.01) for _ in range(12)), say("fine")) as turn:
         outcome = await turn.prompt("go")
         assert outcome.error is not None
-        assert (outcome.stop_reason, outcome.error.retryable, len(turn.provider.requests)) == ("failed", True, 4)
+        assert (outcome.stop_reason, outcome.error.retryable, len(turn.provider.requests)) == ("failed", True, 12)
         assert (await turn.prompt("again")).stop_reason == "end_turn"
         turn.check_laws()
 
@@ -56,7 +57,7 @@ async def test_a_steer_that_is_withdrawn_at_once_is_answered_and_the_turn_contin
         running = asyncio.create_task(turn.prompt("go"))
         await turn.provider.received(1)
         steering = asyncio.create_task(turn.prompt("look at @work", when_busy="steer"))
-        while not await turn.live.queue(turn.session_id):
+        while not await turn.engine.queue(turn.session_id):
             await asyncio.sleep(0)
         steering.cancel()
         assert (await steering).stop_reason == "cancelled"
@@ -68,9 +69,8 @@ async def test_a_steer_that_is_withdrawn_at_once_is_answered_and_the_turn_contin
 async def test_stopping_one_call_says_which_processes_were_killed(tmp_path: Path) -> None:
     async with rig(tmp_path, call("bash", command="echo up; sleep 30"), say("went on"), mode="auto") as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while "up" not in turn.text("progress"):
-            await asyncio.sleep(0.01)
-        receipt = await turn.live.cancel(turn.session_id, next(iter(turn.statuses())))
+        await until(lambda: not ("up" not in turn.text("progress")))
+        receipt = await turn.engine.cancel(turn.session_id, next(iter(turn.statuses())))
         assert [process.command for process in receipt.killed_processes] == ["echo up; sleep 30"]
         assert (await running).stop_reason == "end_turn"
 
@@ -87,8 +87,8 @@ async def test_what_can_never_be_allowed_for_good_can_be_denied_for_good(tmp_pat
         await turn.prompt("go")
         await turn.prompt("go")
         assert asked == [["allow_once", "reject", "reject_always"]]
-        assert [rule.decision for rule in turn.live.rules()] == ["deny"]
-        turn.live.remove_rule(turn.live.rules()[0], str(turn.root))
+        assert [rule.decision for rule in turn.engine.rules()] == ["deny"]
+        turn.engine.remove_rule(turn.engine.rules()[0], str(turn.root))
 
 
 @pytest.mark.parametrize(("option", "status"), [("allow_always", "completed"), ("reject_always", "denied")])
@@ -101,15 +101,15 @@ async def test_an_answer_for_good_holds_though_its_rule_cannot_be_written(
     async with rig(tmp_path, *replies, choose=lambda _: Answer(option_id=option)) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
         assert [line[-1] for line in turn.statuses().values()] == [status]
-        assert [rule.scope for rule in turn.live.rules(turn.session_id) if rule.tool == "bash"] == ["session"]
+        assert [rule.scope for rule in turn.engine.rules(turn.session_id) if rule.tool == "bash"] == ["session"]
         turn.check_laws()
 
 
-async def _pages(live: Engine, session_id: str, limit: int) -> list[Item]:
+async def _pages(engine: Engine, session_id: str, limit: int) -> list[Item]:
     items: list[Item] = []
     before: str | None = None
     while True:
-        page = await live.load(session_id, before, limit)
+        page = await engine.load(session_id, before, limit)
         assert 0 < len(page.items) <= limit
         items = [*page.items, *items]
         if not page.has_more:
@@ -123,39 +123,38 @@ async def test_the_joined_pages_are_the_whole_transcript(tmp_path: Path, limit: 
     async with rig(tmp_path, both, say("one"), both, say("two", thoughts=("hm",)), say("three")) as turn:
         for text in ("first", "second", "third"):
             await turn.prompt(text)
-        whole = (await turn.live.load(turn.session_id)).items
-        assert await _pages(turn.live, turn.session_id, limit) == list(whole)
+        whole = (await turn.engine.load(turn.session_id)).items
+        assert await _pages(turn.engine, turn.session_id, limit) == list(whole)
 
 
 async def test_a_fork_at_the_last_message_has_the_turn_as_it_ended(tmp_path: Path) -> None:
     async with rig(tmp_path, say("one")) as turn:
         await turn.prompt("go")
-        whole = (await turn.live.load(turn.session_id)).items
-        fork = await turn.live.fork(turn.session_id, whole[1].id)
+        whole = (await turn.engine.load(turn.session_id)).items
+        fork = await turn.engine.fork(turn.session_id, whole[1].id)
         assert [item.kind for item in whole] == ["prompt", "message", "turn_end"]
-        assert (await turn.live.load(fork.id)).items == whole
+        assert (await turn.engine.load(fork.id)).items == whole
 
 
 async def test_a_fork_in_the_middle_of_a_turn_is_cancelled_and_asks_nothing_again(tmp_path: Path) -> None:
     async with rig(tmp_path, call("write_file", path="a.txt", content="a\n"), say("fine"), choose=None) as turn:
-        running = asyncio.create_task(turn.live.prompt(turn.session_id, texts(["go"])))
-        while not turn.live.questions():
-            await asyncio.sleep(0.005)
-        fork = await turn.live.fork(turn.session_id)
-        items = (await turn.live.load(fork.id)).items
+        running = asyncio.create_task(turn.engine.prompt(turn.session_id, texts(["go"])))
+        await until(turn.engine.questions)
+        fork = await turn.engine.fork(turn.session_id)
+        items = (await turn.engine.load(fork.id)).items
         ends = [item.stop_reason for item in items if item.kind == "turn_end"]
         assert (ends, [item.call.error for item in items if item.kind == "tool_call"]) == (["cancelled"], [NOT_FORKED])
-        assert [question.session_id for question in turn.live.questions()] == [turn.session_id]
-        turn.answer(turn.live.questions()[0], Answer(option_id="reject"))
+        assert [question.session_id for question in turn.engine.questions()] == [turn.session_id]
+        turn.answer(turn.engine.questions()[0], Answer(option_id="reject"))
         assert (await running).stop_reason == "end_turn"
 
 
 async def test_a_deleted_session_takes_its_transcript_with_it(tmp_path: Path) -> None:
     async with rig(tmp_path) as turn:
-        path = turn.live.transcript_path(turn.session_id)
+        path = turn.engine.transcript_path(turn.session_id)
         path.parent.mkdir()
         path.write_text("what was said")
-        await turn.live.delete(turn.session_id)
+        await turn.engine.delete(turn.session_id)
         assert not path.exists()
 
 
@@ -174,7 +173,7 @@ async def test_streamed_text_is_kept_if_its_message_could_not_be_recorded(
         outcome = await turn.prompt("go")
         assert outcome.stop_reason == "failed"
         monkeypatch.undo()
-        loaded = await turn.live.load(turn.session_id)
+        loaded = await turn.engine.load(turn.session_id)
         assert [item.text for item in loaded.items if isinstance(item, MessageItem)] == ["shown so far"]
         assert (await turn.prompt("and now?")).stop_reason == "end_turn"
         turn.check_laws()
@@ -187,7 +186,7 @@ async def test_a_surrogate_pair_in_two_chunks_is_emitted_as_it_is_stored(tmp_pat
     parts = (Text("a"), piece("\\ud83d"), Pause(0.3), piece("\\ude00"), piece("\\ud83d"))
     async with rig(tmp_path, Reply(parts=parts)) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
-        loaded = await turn.live.load(turn.session_id)
+        loaded = await turn.engine.load(turn.session_id)
         assert turn.text() == "a\U0001f600\ufffd"
         assert [item.text for item in loaded.items if isinstance(item, MessageItem)] == [turn.text()]
 
@@ -200,7 +199,7 @@ async def test_no_number_of_tokens_is_too_large_for_the_ledger(tmp_path: Path) -
     async with rig(tmp_path, absurd, otherwise=say("fine")) as turn:
         assert (await turn.prompt("go")).usage.input_tokens == 1 << 40
         assert (await turn.prompt("again")).stop_reason == "end_turn"
-        listed = await turn.live.list()
+        listed = await turn.engine.list()
         assert [session.id for session in listed.sessions] == [turn.session_id]
 
 
@@ -215,7 +214,7 @@ async def test_a_turn_that_could_not_be_ended_is_repaired_as_after_a_crash(
         with pytest.raises(RuntimeError):
             await turn.prompt("go")
         monkeypatch.undo()
-        loaded = await turn.live.load(turn.session_id)
+        loaded = await turn.engine.load(turn.session_id)
         assert [item.text for item in loaded.items if isinstance(item, MessageItem)] == ["shown so far"]
         assert (await turn.prompt("and now?")).stop_reason == "end_turn"
         turn.check_laws()

@@ -12,11 +12,11 @@ from tests.conversation.history.test_trim import rounds
 from tests.support.history import broken_histories, parse, sound_histories
 
 from pilotfish.config.settings import Settings
-from pilotfish.conversation.history.sanitizer import repair
+from pilotfish.conversation.history.sanitizer import Cleanup, run_cleanup_loop
 from pilotfish.conversation.history.validation import is_sound
 from pilotfish.conversation.messages import CanonicalMessage
 from pilotfish.engine.model.adapter import from_canonical, to_canonical
-from pilotfish.engine.turn.request_history import RequestHistory
+from pilotfish.engine.turn.history.request_history import RequestHistory
 
 
 def sending() -> RequestHistory:
@@ -99,12 +99,12 @@ def test_what_was_looked_at_is_not_looked_at_again(monkeypatch: pytest.MonkeyPat
         looked.append(len(messages))
         return is_sound(messages)
 
-    def repaired(messages: Sequence[CanonicalMessage]) -> tuple[CanonicalMessage, ...]:
+    def repaired(messages: Sequence[CanonicalMessage]) -> Cleanup:
         looked.append(len(messages))
-        return repair(messages)
+        return run_cleanup_loop(messages)
 
-    monkeypatch.setattr("pilotfish.engine.turn.request_history.is_sound", counted)
-    monkeypatch.setattr("pilotfish.engine.turn.request_history.repair", repaired)
+    monkeypatch.setattr("pilotfish.engine.turn.history.request_history.is_sound", counted)
+    monkeypatch.setattr("pilotfish.engine.turn.history.request_history.run_cleanup_loop", repaired)
     ours, history = sending(), [*rounds(3), *parse("model: done / user: more")]
     before = ours.begin(history, "openai", resumed=False)
     history += parse("model: yes / user: again")

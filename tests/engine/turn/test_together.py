@@ -20,7 +20,7 @@ async def test_only_one_turn_is_let_through_in_a_round_of_the_loop(tmp_path: Pat
                 await asyncio.sleep(0)
 
         async def step() -> None:
-            await turn.live.fairness_gate()
+            await turn.engine.fairness_gate()
             through.append(rounds)
 
         counting = asyncio.create_task(count())
@@ -31,9 +31,9 @@ async def test_only_one_turn_is_let_through_in_a_round_of_the_loop(tmp_path: Pat
 
 async def test_a_turn_waits_until_its_providers_modules_are_loaded(tmp_path: Path) -> None:
     async with rig(tmp_path, say("hi")) as turn:
-        turn.live.warmed = asyncio.Event()
+        turn.engine.warmed = asyncio.Event()
         running = asyncio.create_task(turn.prompt("go"))
         await asyncio.sleep(0.2)
-        assert (turn.told, turn.provider.requests) == ([], [])
-        turn.live.warmed.set()
+        assert (turn.updates, turn.provider.requests) == ([], [])
+        turn.engine.warmed.set()
         assert (await running).stop_reason == "end_turn"

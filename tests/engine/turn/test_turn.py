@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 from tests.support.engine import Dialect, Rig, rig
-from tests.support.faces import ALLOW
+from tests.support.frontends import ALLOW
 from tests.support.provider import Gate, Text, call, calls, fails, say
 from tests.support.provider_script import Call, Reply
+from tests.support.waiting import until
 
 from pilotfish.conversation.items import MessageItem, ThoughtItem
 from pilotfish.conversation.records import FileChangeRecord, NoticeRecord, TurnEndRecord
 from pilotfish.engine.frontend import Answer, Question
 from pilotfish.errors import SessionBusy
-from pilotfish.store.db import writer
+from pilotfish.store import writer
+from pilotfish.workspace.process.sandbox import find_sandbox
 
 DIALECTS: tuple[Dialect, ...] = ("chat", "responses", "anthropic")
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
@@ -54,9 +56,9 @@ async def test_the_text_that_was_streamed_is_the_item_that_is_loaded(tmp_path: P
     async with rig(tmp_path, say("I ", "look", thoughts=("so",)), say("…", "done"), files={"a.txt": "x"}) as turn:
         await turn.prompt("one")
         await turn.prompt("two")
-        loaded = await turn.live.load(turn.session_id)
+        loaded = await turn.engine.load(turn.session_id)
         shown: dict[str, str] = {}
-        for told in turn.told:
+        for told in turn.updates:
             if told.record.type == "chunk" and told.record.channel in ("message", "thought"):
                 shown[told.record.item_id] = shown.get(told.record.item_id, "") + told.record.text
         spoken = [item for item in loaded.items if isinstance(item, MessageItem | ThoughtItem)]
@@ -68,7 +70,7 @@ async def test_the_text_that_was_streamed_is_the_item_that_is_loaded(tmp_path: P
             "prompt",
             "message",
         ]
-        assert loaded.last_seq == turn.told[-1].seq
+        assert loaded.last_seq == turn.updates[-1].seq
 
 
 EDIT = call("update_file", path="a.py", edits=[{"old_string": "x = 1", "new_string": "x = 2"}])
@@ -83,12 +85,12 @@ async def test_an_edit_is_asked_shown_made_and_recorded(tmp_path: Path, dialect:
     replies = (call("read_file", path="a.py"), EDIT, say("done"))
     async with rig(tmp_path, *replies, files={"a.py": "x = 1\n"}, dialect=dialect) as turn:
         assert (await turn.prompt("edit")).stop_reason == "end_turn"
-        (question,) = turn.face.asked
+        (question,) = turn.frontend.asked
         assert question.preview.kind == "diff"
         assert [(file.before, file.after) for file in question.preview.files] == [("x = 1\n", "x = 2\n")]
         assert await edited(turn) == "x = 2\n"
         assert list(turn.statuses().values())[1] == ["pending", "awaiting_approval", "in_progress", "completed"]
-        (change,) = [told.record for told in turn.told if isinstance(told.record, FileChangeRecord)]
+        (change,) = [told.record for told in turn.updates if isinstance(told.record, FileChangeRecord)]
         assert (change.change, change.added, change.removed, change.via) == ("edited", 1, 1, "disk")
         turn.check_laws()
 
@@ -109,7 +111,7 @@ async def test_what_the_user_amended_is_what_runs_and_what_history_records(tmp_p
         turn.answers(lambda _: Answer(option_id="allow_once", args={"command": "touch mine"}))
         await turn.prompt("run")
         assert sorted(path.name for path in turn.root.iterdir()) == ["mine"]
-        calls_told = [told.record.call for told in turn.told if told.record.type == "tool_call"]
+        calls_told = [told.record.call for told in turn.updates if told.record.type == "tool_call"]
         assert calls_told[-1].args == {"command": "touch mine"}
         assert calls_told[-1].approval is not None
         assert calls_told[-1].approval.amended
@@ -123,13 +125,13 @@ async def test_a_document_that_moves_while_the_question_is_open_is_asked_again(t
     async with rig(tmp_path, *replies, files={"a.py": "x = 1\n\n\ny = 5\n"}) as turn:
 
         def choose(question: Question) -> Answer:
-            if len(turn.face.asked) == 1:
+            if len(turn.frontend.asked) == 1:
                 (turn.root / "a.py").write_text("x = 1\n\n\ny = 6\n", "utf-8")
             return ALLOW
 
         turn.answers(choose)
         await turn.prompt("edit")
-        first, second = turn.face.asked
+        first, second = turn.frontend.asked
         assert first.digest != second.digest
         assert [file.before for file in second.preview.files] == ["x = 1\n\n\ny = 6\n"]
         assert await edited(turn) == "x = 2\n\n\ny = 6\n"
@@ -163,7 +165,7 @@ async def test_bad_arguments_and_unknown_tools_are_answers_to_the_model(tmp_path
 
 @every_dialect
 @pytest.mark.parametrize(
-    ("written", "name"), [("", "unnamed"), ("functions.read_file", "functions_read_file"), (" x y", "x_y")]
+    ("written", "name"), [("", "unnamed"), ("functions.no such", "functions_no_such"), (" x y", "x_y")]
 )
 async def test_a_call_of_a_name_that_no_provider_takes_back_is_answered_under_one_that_it_does(
     tmp_path: Path, dialect: Dialect, written: str, name: str
@@ -171,7 +173,7 @@ async def test_a_call_of_a_name_that_no_provider_takes_back_is_answered_under_on
     async with rig(tmp_path, calls(Call(written, {})), say("fine"), dialect=dialect) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
         assert [request.refused for request in turn.provider.requests] == [None, None]
-        shown = [item.call for item in (await turn.live.load(turn.session_id)).items if item.kind == "tool_call"]
+        shown = [item.call for item in (await turn.engine.load(turn.session_id)).items if item.kind == "tool_call"]
         assert [(call.name, call.status.value) for call in shown] == [(name, "failed")]
         turn.check_laws()
 
@@ -183,9 +185,8 @@ async def test_a_stop_during_the_stream_keeps_the_text_and_the_next_prompt_works
     replies = (Reply(parts=(Text("half an"), Gate())), say("whole"))
     async with rig(tmp_path, *replies, dialect=dialect) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while not turn.text():
-            await asyncio.sleep(0.005)
-        receipt = await turn.live.cancel(turn.session_id)
+        await until(turn.text)
+        receipt = await turn.engine.cancel(turn.session_id)
         outcome = await running
         assert (outcome.stop_reason, outcome.receipt) == ("cancelled", receipt)
         assert (await turn.prompt("again")).stop_reason == "end_turn"
@@ -197,10 +198,9 @@ async def test_a_stop_during_the_stream_keeps_the_text_and_the_next_prompt_works
 async def test_stop_while_a_command_runs_kills_it_and_says_so(tmp_path: Path, dialect: Dialect) -> None:
     async with rig(tmp_path, call("bash", command="sleep 60 & sleep 61"), say("whole"), dialect=dialect) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while "in_progress" not in [line[-1] for line in turn.statuses().values()]:
-            await asyncio.sleep(0.005)
+        await until(lambda: not ("in_progress" not in [line[-1] for line in turn.statuses().values()]))
         await asyncio.sleep(0.05)
-        receipt = await turn.live.cancel(turn.session_id)
+        receipt = await turn.engine.cancel(turn.session_id)
         outcome = await running
         assert outcome.stop_reason == "cancelled"
         assert len(receipt.cancelled_calls) == 1
@@ -212,12 +212,11 @@ async def test_stop_while_a_command_runs_kills_it_and_says_so(tmp_path: Path, di
 async def test_stop_while_a_question_waits_withdraws_it(tmp_path: Path) -> None:
     async with rig(tmp_path, call("bash", command="touch made"), say("whole"), choose=None) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while not turn.face.asked:
-            await asyncio.sleep(0.005)
-        await turn.live.cancel(turn.session_id)
+        await until(lambda: turn.frontend.asked)
+        await turn.engine.cancel(turn.session_id)
         assert (await running).stop_reason == "cancelled"
-        assert turn.live.questions() == ()
-        assert [(option, by) for _, option, by in turn.face.cleared] == [("cancelled", "cancelled")]
+        assert turn.engine.questions() == ()
+        assert [(option, by) for _, option, by in turn.frontend.cleared] == [("cancelled", "cancelled")]
         assert (await turn.prompt("again")).stop_reason == "end_turn"
         assert not (turn.root / "made").exists()
         turn.check_laws()
@@ -227,9 +226,8 @@ async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> N
     wanted = (Call("bash", {"command": "sleep 60"}, "slow"),)
     async with rig(tmp_path, calls(*wanted), say("went on")) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while "in_progress" not in [line[-1] for line in turn.statuses().values()]:
-            await asyncio.sleep(0.005)
-        receipt = await turn.live.cancel(turn.session_id, "slow")
+        await until(lambda: not ("in_progress" not in [line[-1] for line in turn.statuses().values()]))
+        receipt = await turn.engine.cancel(turn.session_id, "slow")
         assert receipt.cancelled_calls == ("slow",)
         assert (await running).stop_reason == "end_turn"
         assert turn.statuses()["slow"][-1] == "cancelled"
@@ -312,13 +310,12 @@ async def test_a_retryable_error_is_retried_with_a_notice(tmp_path: Path, dialec
 async def test_the_rest_of_a_wait_is_not_waited_for_when_someone_is_in_a_hurry(tmp_path: Path) -> None:
     async with rig(tmp_path, fails("rate_limit", retry_after=50), say("fine")) as turn:
         prompt = asyncio.create_task(turn.prompt("go"))
-        while not turn.notices():
-            await asyncio.sleep(0.01)
-        told = [told.record.retry_after for told in turn.told if isinstance(told.record, NoticeRecord)]
-        await turn.live.retry(turn.session_id)
+        await until(turn.notices)
+        told = [told.record.retry_after for told in turn.updates if isinstance(told.record, NoticeRecord)]
+        await turn.engine.retry(turn.session_id)
         assert (await asyncio.wait_for(prompt, 30)).stop_reason == "end_turn"
         assert (told, len(turn.provider.requests)) == ([50.0], 2)
-        await turn.live.retry(turn.session_id)  # nobody waits: nothing happens
+        await turn.engine.retry(turn.session_id)  # nobody waits: nothing happens
         turn.check_laws()
 
 
@@ -330,7 +327,7 @@ async def test_a_stream_that_breaks_off_is_tried_again_and_nothing_shown_is_lost
     broken = say("one ", "two ", "three", after=2, end=end)
     async with rig(tmp_path, broken, say("whole"), say("fine"), dialect=dialect) as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
-        loaded = await turn.live.load(turn.session_id)
+        loaded = await turn.engine.load(turn.session_id)
         assert [item.text for item in loaded.items if item.kind == "message"][-1] == "whole"
         shown = turn.text()
         assert "".join(item.text for item in loaded.items if item.kind == "message") == shown
@@ -359,9 +356,9 @@ async def test_a_busy_session_rejects_queues_or_is_steered(tmp_path: Path) -> No
         queued = asyncio.create_task(turn.prompt("queued one", prompt_id="p2", when_busy="queue"))
         dropped = asyncio.create_task(turn.prompt("dropped one", prompt_id="p3", when_busy="queue"))
         steer = asyncio.create_task(turn.prompt("steered one", prompt_id="p4", when_busy="steer"))
-        while len(await turn.live.queue(turn.session_id)) < 3:
+        while len(await turn.engine.queue(turn.session_id)) < 3:
             await asyncio.sleep(0.005)
-        await turn.live.withdraw(turn.session_id, "p3")
+        await turn.engine.withdraw(turn.session_id, "p3")
         assert (await dropped).stop_reason == "cancelled"
         turn.provider.release()
         assert (await first).turn_id == (await steer).turn_id
@@ -376,11 +373,11 @@ async def test_a_busy_session_rejects_queues_or_is_steered(tmp_path: Path) -> No
 async def test_a_steer_before_the_first_request_is_in_the_transcript(tmp_path: Path) -> None:
     async with rig(tmp_path, say("first"), say("steered"), say("later")) as turn:
         first = asyncio.create_task(turn.prompt("go"))
-        while not turn.told:
+        while not turn.updates:
             await asyncio.sleep(0)
         steer = asyncio.create_task(turn.prompt("and mind the gap", when_busy="steer"))
         assert (await first).turn_id == (await steer).turn_id
-        items = (await turn.live.load(turn.session_id)).items
+        items = (await turn.engine.load(turn.session_id)).items
         prompts = [item.prompt[0]["text"] for item in items if item.kind == "prompt"]
         assert prompts == ["go", "and mind the gap"]
         await turn.prompt("later")
@@ -390,8 +387,7 @@ async def test_a_steer_before_the_first_request_is_in_the_transcript(tmp_path: P
 async def test_cancelling_the_request_cancels_the_turn_and_still_answers(tmp_path: Path) -> None:
     async with rig(tmp_path, Reply(parts=(Text("half"), Gate())), say("fine")) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        while not turn.text():
-            await asyncio.sleep(0.005)
+        await until(turn.text)
         running.cancel()
         assert (await running).stop_reason == "cancelled"
         assert (await turn.prompt("again")).stop_reason == "end_turn"
@@ -404,10 +400,31 @@ async def test_a_call_written_as_text_is_recovered(tmp_path: Path) -> None:
         assert (await turn.prompt("list")).stop_reason == "end_turn"
         assert "here.txt" in str(turn.provider.requests[1].body)
         (told,) = [
-            t.record.call for t in turn.told if t.record.type == "tool_call" and t.record.call.status == "completed"
+            t.record.call for t in turn.updates if t.record.type == "tool_call" and t.record.call.status == "completed"
         ]
         assert told.recovered
         turn.check_laws()
+
+
+@pytest.mark.parametrize(
+    "written", ['<tool_call>{"name": "list_dir", "arguments": {"path": "."}}</tool_call>', '{"list_dir": {"path": "."}']
+)
+async def test_a_recovered_call_is_cut_out_of_the_message_and_never_shown(tmp_path: Path, written: str) -> None:
+    async with rig(tmp_path, say("I look.\n", *written), say("done")) as turn:
+        await turn.prompt("list")
+        assert turn.text() == "I look.\ndone"
+        answer = next(message for message in turn.provider.requests[1].messages if message["role"] == "assistant")
+        assert (answer["content"].strip(), len(answer["tool_calls"])) == ("I look.", 1)
+
+
+async def test_held_text_is_shown_when_the_turn_is_cancelled(tmp_path: Path) -> None:
+    async with rig(tmp_path, Reply(parts=(Text("So:\n"), Text('{"name": "li'), Gate())), say("fine")) as turn:
+        running = asyncio.create_task(turn.prompt("go"))
+        await until(turn.text)
+        await turn.engine.cancel(turn.session_id)
+        assert (await running).stop_reason == "cancelled"
+        assert turn.text() == 'So:\n{"name": "li'
+        assert (await turn.prompt("again")).stop_reason == "end_turn"
 
 
 async def test_a_turn_can_be_undone_and_done_again(tmp_path: Path) -> None:
@@ -415,17 +432,17 @@ async def test_a_turn_can_be_undone_and_done_again(tmp_path: Path) -> None:
     async with rig(tmp_path, *replies) as turn:
         await turn.prompt("make")
         assert (turn.root / "new.txt").exists()
-        undone = await turn.live.undo(turn.session_id)
+        undone = await turn.engine.undo(turn.session_id)
         assert [change.path.name for change in undone.changes] == ["new.txt"]
         assert not (turn.root / "new.txt").exists()
-        await turn.live.redo(turn.session_id)
+        await turn.engine.redo(turn.session_id)
         assert (turn.root / "new.txt").read_text("utf-8") == "new\n"
 
 
 async def test_the_end_of_a_turn_is_its_last_update(tmp_path: Path) -> None:
     async with rig(tmp_path, say("x")) as turn:
         outcome = await turn.prompt("go")
-        last = turn.told[-1].record
+        last = turn.updates[-1].record
         assert isinstance(last, TurnEndRecord)
         assert (last.turn_id, last.usage) == (outcome.turn_id, outcome.usage)
 
@@ -436,10 +453,10 @@ async def test_a_steer_withdrawn_before_it_was_sent_never_reaches_the_model(tmp_
         first = asyncio.create_task(turn.prompt("first"))
         await turn.provider.received(1)
         steer = asyncio.create_task(turn.prompt("no, wait", prompt_id="p", when_busy="steer"))
-        while not await turn.live.queue(turn.session_id):
+        while not await turn.engine.queue(turn.session_id):
             await asyncio.sleep(0.005)
         await asyncio.sleep(0.05)
-        await turn.live.withdraw(turn.session_id, "p")
+        await turn.engine.withdraw(turn.session_id, "p")
         turn.provider.release()
         assert (await steer).stop_reason == "cancelled"
         assert (await first).stop_reason == "end_turn"
@@ -447,12 +464,16 @@ async def test_a_steer_withdrawn_before_it_was_sent_never_reaches_the_model(tmp_
         turn.check_laws()
 
 
-async def test_a_command_is_judged_where_the_one_before_it_has_led(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tries", [False, True])
+async def test_a_command_is_judged_where_the_one_before_it_has_led(tmp_path: Path, tries: bool) -> None:
     moves, writes = Call("bash", {"command": "cd inner"}, "moves"), Call("bash", {"command": "touch here"}, "writes")
-    async with rig(tmp_path, calls(moves, writes), say("done"), files={"inner/a.txt": ""}) as turn:
+    files = {"inner/a.txt": ""}
+    async with rig(tmp_path, calls(moves, writes), say("done"), files=files, tryCommands=tries) as turn:
         await turn.prompt("go")
-        asked = [(question.call.id, question.preview.cwd) for question in turn.face.asked]
-        assert asked == [("writes", str(turn.root)), ("writes", str(turn.root / "inner"))]
+        asked = [(question.call.id, question.preview.cwd) for question in turn.frontend.asked]
+        # What is tried out waits for the calls before it; other questions are asked at once.
+        early = [] if tries and find_sandbox().bwrap else [("writes", str(turn.root))]
+        assert asked == [*early, ("writes", str(turn.root / "inner"))]
         assert (turn.root / "inner" / "here").exists()
         turn.check_laws()
 
@@ -497,13 +518,12 @@ async def test_a_full_disk_is_reported_each_time_it_is_full(tmp_path: Path, monk
             assert turn.notices() == ["The disk with the session database is full."] * times
             await _allow_pages(turn, 1_000_000)
             async with asyncio.timeout(20):
-                while turn.live.ledger.unsaved is not None:
-                    await asyncio.sleep(0.01)
+                await until(lambda: not (turn.engine.ledger.unsaved is not None))
 
 
 async def _allow_pages(turn: Rig, most: int) -> None:
     """SQLite takes the disk for full beyond so many."""
-    store = turn.live.ledger._writer
+    store = turn.engine.ledger._writer
     disk = store._disk
     assert disk is not None
     await store.read(lambda _: disk.db.execute(f"PRAGMA max_page_count = {most}").fetchall())

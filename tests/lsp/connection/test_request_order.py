@@ -72,7 +72,7 @@ async def test_of_two_prompts_sent_together_the_first_runs_and_the_second_is_ref
 async def test_prompts_sent_together_are_listed_at_once_steers_first_in_their_order(rig: Rig):
     session = await rig.client.new_session()
     turn = rig.client.begin(session, rig.script("listed", WAITS, say("read")), promptId="first")
-    await rig.client.told("agent_message_chunk", session)
+    await rig.client.first_update("agent_message_chunk", session)
     later = [
         rig.client.begin(session, "queued", promptId="q", whenBusy="queue"),
         rig.client.begin(session, "do this", promptId="s1", whenBusy="steer"),
@@ -88,7 +88,7 @@ async def test_words_steered_into_a_turn_are_told_when_the_model_reads_them_and_
     session = await rig.client.new_session()
     reads = Reply(parts=(Text("I look"), Gate(), Call("list_dir", {"path": "."})))
     turn = rig.client.begin(session, rig.script("steered", reads, say("seen"), say("later")), promptId="first")
-    await rig.client.told("agent_message_chunk", session)
+    await rig.client.first_update("agent_message_chunk", session)
     mine = {"type": "resource", "uri": (rig.folder / "a.txt").as_uri(), "text": "my words"}
     blocks = [{"type": "text", "text": "mind this"}, mine]
     params = {"sessionId": session, "prompt": blocks, "promptId": "s", "whenBusy": "steer"}

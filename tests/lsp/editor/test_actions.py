@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from lsprotocol import types
@@ -12,6 +12,7 @@ from pilotfish.errors import BadRequest
 from pilotfish.lsp.client import read_client
 from pilotfish.lsp.connection.protocol import make_converter
 from pilotfish.lsp.editor.actions import Actions
+from pilotfish.lsp.editor.choices import Choices
 from pilotfish.lsp.editor.documents import Documents
 from pilotfish.protocol import wire
 
@@ -59,7 +60,7 @@ def server(*, ours: bool = True, resolves: bool = False, text: str = TEXT, uri: 
     documents = Documents("utf-16")
     documents.put_text_document(types.TextDocumentItem(uri, "python", 1, text))
     questions: Any = NoQuestions()
-    return Server(Actions(read_client(params, "utf-16"), documents, questions, CONVERTER))
+    return Server(Actions(read_client(params, "utf-16"), documents, questions, Choices(cast("Any", None)), CONVERTER))
 
 
 def asked(start: tuple[int, int], end: tuple[int, int], uri: str = URI, **context: Any) -> dict[str, Any]:
@@ -119,12 +120,15 @@ async def test_a_selection_can_be_explained_refactored_tested_documented_and_ask
     ]
     drafts = [wire.ChatDraft.model_validate(action["command"]["arguments"][0]) for action in found]
     assert [draft.send for draft in drafts] == [True, False, True, True, False]
+    assert all(draft.new_session for draft in drafts)
     assert all(isinstance(draft.prompt[1], wire.ResourceBlock) for draft in drafts)
 
 
 async def test_a_plain_client_runs_the_turn_itself():
     found = await server(ours=False).offer(asked((1, 0), (1, 6)))
     assert {action["command"]["command"] for action in found} == {"pilotfish.prompt"}
+    shared = [action["title"] for action in found if action["command"]["arguments"][0]["own"] is False]
+    assert shared == ["Continue the conversation with what the selection says"]
     says = next(action for action in found if "selection says" in action["title"])
     assert says["command"]["arguments"][0]["prompt"][0] == {"type": "text", "text": "line 1"}
     assert not any(action["title"].endswith("…") for action in found)

@@ -9,8 +9,9 @@ import pytest
 from pilotfish.conversation.messages import CanonicalToolCall
 from pilotfish.engine.frontend import Option, Question
 from pilotfish.errors import BadRequest
-from pilotfish.lsp.editor.approvals import LABEL_CHARS, TITLE_CHARS, label, option_of, preview_text, title
-from pilotfish.tools.tool import FilePreview, Preview
+from pilotfish.lsp.editor.approvals import LABEL_CHARS, TITLE_CHARS, label, option_of, preview_text, says_all, title
+from pilotfish.tools.tool import Preview
+from pilotfish.workspace.edits.drafts import FilePreview
 
 
 def question(name: str, preview: Preview, reason: str = "it changes files") -> Question:
@@ -39,6 +40,15 @@ def test_a_title_is_one_line_that_can_be_read():
     assert long.endswith("…")
 
 
+@pytest.mark.parametrize(
+    ("command", "background", "whole"),
+    [("npm test", False, True), ("npm test", True, False), ("x" * 130, False, False), ("ls\nrm x", False, False)],
+)
+def test_a_title_says_all_of_a_short_plain_command_only(command: str, background: bool, whole: bool):
+    preview = Preview(kind="command", command=command, cwd="/w", background=background)
+    assert says_all(question(f"Run {command}", preview)) is whole
+
+
 def test_nothing_hides_in_a_title():
     shown = title(question("Run a\nb\u202egnp.exe\x1b[2K", TEXT))
     assert shown.startswith("Run a b\\u202egnp.exe\\u001b[2K?")
@@ -56,8 +66,11 @@ def test_a_preview_as_text_is_a_diff_a_command_or_words():
     shown = preview_text(question("Edit", Preview(kind="diff", files=(file, new))))
     assert "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n one\n-two\n+2" in shown
     assert "--- /dev/null\n+++ b/b.py" in shown
-    command = preview_text(question("Run", Preview(kind="command", command="ls", cwd="/w")))
-    assert command == "ls\n\nin /w\n\nruns ls"
+    forged = FilePreview(path=Path("/w/c\n-old\n+new"), before=None, after="x\n", version="v")
+    shown = preview_text(question("Edit", Preview(kind="diff", files=(forged,))))
+    assert "+++ b/c\\n-old\\n+new\n@@" in shown
+    command = preview_text(question("Run", Preview(kind="command", command="ls\n-l  x\u200b", cwd="/w", timeout=60)))
+    assert command == "ls⏎\n-l··x\\u{200b}\n\nin /w, stopped after 60 s\n\nruns ls"
     assert preview_text(question("Do", TEXT)) == "words"
 
 

@@ -73,3 +73,9 @@ async def test_a_saved_document_that_was_never_seen_to_agree_does_not_hide_what_
     view = await Views(editor, Clock()).look(path)
     assert view is not None
     assert (view.text, view.dirty) == ("a program wrote this\n", False)
+
+
+async def test_a_document_that_was_asked_for_is_not_one_that_the_user_opened(tmp_path: Path) -> None:
+    editor, documents = await held(tmp_path / "a.txt", "one\n", dirty=False)
+    documents.put_text_document(types.TextDocumentItem((tmp_path / "b.txt").as_uri(), "", 1, "two\n"))
+    assert [buffer.held for buffer in editor.buffers()] == [True, False]

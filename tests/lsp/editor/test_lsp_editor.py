@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.support.client import OURS, never
-from tests.support.playing import ABILITIES, CAPABILITIES, PlayedEditor
 from tests.support.provider import call, say
+from tests.support.scripted_editor import ABILITIES, CAPABILITIES, ScriptedEditor
 from tests.support.served import Rig, served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @contextlib.asynccontextmanager
 async def edited(
     tmp_path: Path, encoding: str = "utf-16", **abilities: bool
-) -> AsyncGenerator[tuple[Rig, PlayedEditor, Path]]:
+) -> AsyncGenerator[tuple[Rig, ScriptedEditor, Path]]:
     folder = tmp_path / "work"
     folder.mkdir()
     hello = {**OURS, "client": {**ABILITIES, **abilities}}
     capabilities = {**CAPABILITIES, "general": {"positionEncodings": [encoding]}}
     async with served(folder, hello=hello, capabilities=capabilities) as rig:
         assert rig.client.initialized["capabilities"]["positionEncoding"] == encoding
-        yield rig, PlayedEditor(rig.client, encoding), folder
+        yield rig, ScriptedEditor(rig.client, encoding), folder
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -38,8 +38,8 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Rig
 
 
 @pytest.fixture
-def editor(rig: Rig) -> PlayedEditor:
-    return PlayedEditor(rig.client)
+def editor(rig: Rig) -> ScriptedEditor:
+    return ScriptedEditor(rig.client)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def test_an_edit_goes_through_the_open_buffer_and_keeps_what_is_not_saved(
         assert [(update.uri, update.via) for update in told] == [(file.as_uri(), "buffer")]
 
 
-async def test_several_hunks_are_one_edit_and_so_one_undo(rig: Rig, editor: PlayedEditor, folder: Path):
+async def test_several_hunks_are_one_edit_and_so_one_undo(rig: Rig, editor: ScriptedEditor, folder: Path):
     file = folder / "a.txt"
     file.write_text("one\ntwo\nthree\n")
     editor.open(file)
@@ -86,7 +86,7 @@ async def test_several_hunks_are_one_edit_and_so_one_undo(rig: Rig, editor: Play
     assert len(editor.edits) == 1
 
 
-async def test_the_users_typing_meanwhile_is_never_lost(rig: Rig, editor: PlayedEditor, folder: Path):
+async def test_the_users_typing_meanwhile_is_never_lost(rig: Rig, editor: ScriptedEditor, folder: Path):
     file = folder / "a.txt"
     file.write_text("first\nsecond\nthird\n")
     editor.open(file)
@@ -106,7 +106,7 @@ async def test_the_users_typing_meanwhile_is_never_lost(rig: Rig, editor: Played
 
 
 async def test_a_file_that_is_not_open_is_held_first_so_that_the_edit_can_be_undone(
-    rig: Rig, editor: PlayedEditor, folder: Path
+    rig: Rig, editor: ScriptedEditor, folder: Path
 ):
     file = folder / "closed.txt"
     file.write_text("old\n")
@@ -147,7 +147,7 @@ async def test_symbols_of_other_language_servers_can_be_mentioned(rig: Rig, fold
     ]
 
 
-async def test_the_preview_of_a_question_is_shown_by_command(rig: Rig, editor: PlayedEditor, folder: Path):
+async def test_the_preview_of_a_question_is_shown_by_command(rig: Rig, editor: ScriptedEditor, folder: Path):
     (folder / "a.txt").write_text("old\n")
     rig.client.answers["pilotfish/approval/request"] = never
     session = await rig.client.new_session(workspaceFolder=folder.as_uri())

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from tests.support.client import RpcError, connect, never
-from tests.support.playing import PlayedEditor, path_at
 from tests.support.provider import Gate, Reply, Text, call, fails, say
+from tests.support.scripted_editor import ScriptedEditor, path_at
 from tests.support.served import Rig, served
+from tests.support.waiting import until
 
 from pilotfish.lsp.generic_client.generic_client import WAITING_WORDS
 
@@ -24,7 +25,7 @@ CAPABILITIES: dict[str, Any] = {
 }
 
 
-class PlainEditor(PlayedEditor):
+class PlainEditor(ScriptedEditor):
     """An editor that shows progress, messages and documents, and presses the buttons it is told to."""
 
     def __init__(self, rig: Rig) -> None:
@@ -33,6 +34,8 @@ class PlainEditor(PlayedEditor):
         """titles (or their beginnings) to press, in order; None dismisses; when there are none left, it waits"""
         self.asked: list[dict[str, Any]] = []
         self.shown: list[Path] = []
+        self.lines: list[int] = []
+        """the line at which each document was shown"""
         rig.client.answers = {
             "workspace/applyEdit": self._apply,
             "window/workDoneProgress/create": self._nothing,
@@ -42,8 +45,7 @@ class PlainEditor(PlayedEditor):
 
     async def _press(self, params: dict[str, Any]) -> Any:
         self.asked.append(params)
-        while not self.buttons:
-            await asyncio.sleep(0.01)
+        await until(lambda: self.buttons)
         wanted = self.buttons.pop(0)
         if wanted is None:
             return None
@@ -51,6 +53,7 @@ class PlainEditor(PlayedEditor):
 
     async def _show(self, params: dict[str, Any]) -> Any:
         self.shown.append(path_at(params["uri"]))
+        self.lines.append(params["selection"]["start"]["line"])
         return {"success": True}
 
     def messages(self) -> list[str]:
@@ -72,6 +75,10 @@ class PlainEditor(PlayedEditor):
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def at(line: int, character: int) -> dict[str, int]:
+    return {"line": line, "character": character}
 
 
 @contextlib.asynccontextmanager
@@ -116,6 +123,75 @@ async def test_a_cancel_right_behind_a_prompt_stops_it(rig: Rig, editor: PlainEd
     assert editor.messages() == ["Stopped."]
 
 
+async def test_a_code_action_has_a_session_of_its_own_and_the_chat_goes_on(rig: Rig, editor: PlainEditor):
+    file = rig.folder / "own.txt"
+    file.write_text("one\ntwo\n")
+    uri = editor.open(file)
+    chat = await editor.run("pilotfish.prompt", {"prompt": rig.script("long talk", say("Yes.")), "new": True})
+    await editor.done()
+    where = {"start": at(0, 0), "end": at(1, 0)}
+    context: dict[str, Any] = {"diagnostics": []}
+    params = {"textDocument": {"uri": uri}, "range": where, "context": context}
+    actions = await rig.client.request("textDocument/codeAction", params)
+    action = next(one for one in actions if one["title"] == "Explain with Pilotfish")
+    rig.scripts.add("Explain this code.", say("It is text."))
+    action["command"]["arguments"][0]["prompt"][0]["text"] = "#Explain this code.#"
+    own = await editor.run("pilotfish.prompt", *action["command"]["arguments"])
+    await editor.done(2)
+    assert own["sessionId"] != chat["sessionId"]
+    assert "long talk" not in str(rig.provider.requests[-1].messages)
+    again = await editor.run("pilotfish.prompt", rig.script("go on", say("Still here.")))
+    await editor.done(3)
+    assert again["sessionId"] == chat["sessionId"]
+
+
+async def test_an_inline_edit_is_annotated_and_kept_or_undone_by_lenses(tmp_path: Path):
+    annotations: dict[str, Any] = {"workspaceEdit": {"documentChanges": True, "changeAnnotationSupport": {}}}
+    capabilities = {**CAPABILITIES, "workspace": {"applyEdit": True, **annotations}}
+    async with plainly(tmp_path, capabilities) as (rig, editor, folder):
+        file = folder / "a.py"
+        file.write_text("def f():\n    return 1\n")
+        uri = editor.open(file)
+        editor.buttons = ["Trust this folder"]
+        edits = [{"old_string": "return 1", "new_string": "return 2"}]
+        name = rig.script("two", call("update_file", path="a.py", edits=edits), say("It is 2 now."))
+        where = {"start": at(1, 0), "end": at(2, 0)}
+        await editor.run("pilotfish.edit", {"uri": uri, "range": where, "prompt": name, "wait": True})
+        assert editor.text(file) == "def f():\n    return 2\n"
+        assert [value["kind"] for value in editor.progress()][-1] == "end"
+        (applied,) = editor.edits
+        assert applied["edit"]["changeAnnotations"] == {"Pilotfish": {"label": "Pilotfish"}}
+        assert [edit["annotationId"] for edit in applied["edit"]["documentChanges"][0]["edits"]] == ["Pilotfish"]
+        lenses = await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+        assert [lens["command"]["title"] for lens in lenses] == ["Keep", "Undo", "Retry"]
+        rig.scripts.add(
+            "two", call("update_file", path="a.py", edits=[{**edits[0], "new_string": "return 3"}]), say("3")
+        )
+        await editor.run(lenses[2]["command"]["command"], *lenses[2]["command"]["arguments"])
+        await editor.done(2)
+        assert editor.text(file) == "def f():\n    return 3\n"
+        lenses = await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+        await editor.run(lenses[1]["command"]["command"], *lenses[1]["command"]["arguments"])
+        assert editor.text(file) == "def f():\n    return 1\n"
+
+
+async def test_undo_means_the_last_prompt_also_if_it_had_a_session_of_its_own(rig: Rig, editor: PlainEditor):
+    file = rig.folder / "fixed.txt"
+    file.write_text("one\n")
+    editor.buttons = ["Allow once"] * 2
+    edit = call("write_file", path="fixed.txt", content="two\n")
+    await editor.run("pilotfish.prompt", {"prompt": rig.script("talk", say("Yes.")), "new": True})
+    await editor.done()
+    await editor.run(
+        "pilotfish.prompt",
+        {"prompt": rig.script("fix", call("read_file", path="fixed.txt"), edit, say("done")), "own": True},
+    )
+    await editor.done(2)
+    assert file.read_text() == "two\n"
+    await editor.run("pilotfish.undo")
+    assert file.read_text() == "one\n"
+
+
 async def test_a_prompt_on_a_selection_edits_with_approval_and_undo(tmp_path: Path):
     async with plainly(tmp_path) as (rig, editor, folder):
         file = folder / "a.py"
@@ -141,7 +217,7 @@ async def test_a_prompt_on_a_selection_edits_with_approval_and_undo(tmp_path: Pa
         assert question["message"].startswith("Edit a.py?")
         assert len(question["message"]) <= 120
         assert [path.suffix for path in editor.shown] == [".diff"]
-        assert not editor.shown[0].exists()
+        assert editor.shown[0].read_text() == ""
         undone = await editor.run("pilotfish.undo")
         assert len(undone["changes"]) == 1
         assert editor.text(file) == "def f():\n    return 1  # unsaved\n"
@@ -149,6 +225,33 @@ async def test_a_prompt_on_a_selection_edits_with_approval_and_undo(tmp_path: Pa
         await editor.run("pilotfish.redo")
         assert editor.text(file) == "def f():\n    return 2  # unsaved\n"
         assert rig.client.of("pilotfish/session/update") == []
+
+
+async def test_a_comment_for_the_agent_is_sent_by_its_lens_and_removed_by_the_edit(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        file, other = folder / "a.py", folder / "b.py"
+        file.write_text("def f():\n    return 1\n")
+        other.write_text("")
+        edits = [{"old_string": "    return 1  # make it two AI!", "new_string": "    return 2"}]
+        replies = call("read_file", path="a.py"), call("update_file", path="a.py", edits=edits), say("It is 2 now.")
+        name = rig.script("comment", *replies)
+        uri = editor.open(file, "def f():\n    return 1  # make it two AI!\n")
+        editor.open(other, f"# {name} what is this? AI?\n")
+        lenses = await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}})
+        assert [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in lenses] == [
+            (1, "Ask Pilotfish"),
+            (1, "Ask about all 2 AI comments"),
+        ]
+        assert "what is this?" not in str(lenses[0]["command"]["arguments"])
+        editor.buttons = ["Trust this folder", "Allow once"]
+        await editor.run(lenses[1]["command"]["command"], *lenses[1]["command"]["arguments"])
+        await editor.done()
+        sent = str(rig.provider.requests[0].messages)
+        assert "a.py, line 2, AI! make it two" in sent
+        assert "remove the comment with the same edit" in sent
+        assert "what is this?" in sent
+        assert editor.text(file) == "def f():\n    return 2\n"
+        assert await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": uri}}) != lenses
 
 
 @pytest.mark.parametrize("kept", ["trusted = false\n", ""], ids=["read only", "nobody asked"])
@@ -187,6 +290,12 @@ async def test_a_long_answer_is_a_transcript_in_an_editor(rig: Rig, editor: Plai
     assert text.count("A line of the answer.") == 40
     assert editor.shown[0].stat().st_mode & 0o077 == 0
     assert editor.messages() == []
+    await editor.run("pilotfish.prompt", rig.script("long-2", say("Another line.\n" * 40)))
+    await editor.done(2)
+    await rig.client.until(lambda: len(editor.shown) == 2)
+    assert not editor.shown[0].exists(), "the editor may still show the old file as it was"
+    lines = editor.shown[1].read_text().split("\n")
+    assert "#long-2#" in "\n".join(lines[editor.lines[1] : editor.lines[1] + 5])
 
 
 async def test_without_a_place_for_documents_the_answer_is_a_message(tmp_path: Path):
@@ -197,6 +306,58 @@ async def test_without_a_place_for_documents_the_answer_is_a_message(tmp_path: P
         assert len(editor.messages()) == 1
         assert editor.messages()[0].startswith("A line of the answer.")
         assert editor.progress() == []
+
+
+async def test_a_plain_client_sees_the_whole_command_or_cannot_allow_it(tmp_path: Path):
+    long = f"touch made && echo {'x' * 2500} && echo end"
+    seen: list[str] = []
+    for name in ("documents", "messages"):
+        (tmp_path / name).mkdir()
+    async with plainly(tmp_path / "documents") as (rig, editor, _):
+
+        async def show(params: dict[str, Any]) -> Any:
+            seen.append(path_at(params["uri"]).read_text())
+            editor.shown.append(path_at(params["uri"]))
+            return {"success": True}
+
+        rig.client.answers["window/showDocument"] = show
+        editor.buttons = ["Trust this folder", "Deny", "Deny"]
+        runs = call("bash", command=long, background=True), call("bash", command="touch a\ntouch b  c"), say("ok")
+        await editor.run("pilotfish.prompt", {"prompt": rig.script("long", *runs), "wait": True})
+        assert long in seen[0]
+        assert "keeps running in the background" in seen[0]
+        assert "touch a⏎\ntouch b··c" in seen[1]
+        assert [path.read_text() for path in editor.shown] == ["", ""]
+        assert len(set(editor.shown)) == 1
+    async with plainly(tmp_path / "messages", {}) as (rig, editor, _):
+        editor.buttons = ["Trust this folder", "Deny", "Deny"]
+        runs = call("bash", command=long), call("bash", command="touch a\ntouch b"), say("ok")
+        await editor.run("pilotfish.prompt", {"prompt": rig.script("long", *runs), "wait": True})
+        titles = [[action["title"] for action in asked["actions"]] for asked in editor.asked[1:]]
+        assert not any(title.startswith(("Allow", "Always allow")) for title in titles[0])
+        assert "Allow once" in titles[1]
+        assert "touch a⏎\ntouch b" in editor.asked[2]["message"]
+
+
+async def test_a_plain_client_cannot_allow_by_a_lens_or_command_what_it_could_not_show(tmp_path: Path):
+    async with plainly(tmp_path, {}) as (rig, editor, folder):
+        (folder / "a.txt").write_text("one\n")
+        item = {"uri": (folder / "a.txt").as_uri(), "languageId": "text", "version": 1, "text": "one\n"}
+        rig.client.notify("textDocument/didOpen", {"textDocument": item})
+        editor.buttons = ["Trust this folder", None]
+        replies = call("read_file", path="a.txt"), call("write_file", path="a.txt", content="x\n" * 2000), say("ok")
+        prompt = {"prompt": rig.script("unseen", *replies), "wait": True}
+        turn = asyncio.ensure_future(editor.run("pilotfish.prompt", prompt))
+        await rig.client.until(lambda: len(editor.asked) == 2)
+        lenses = await rig.client.request("textDocument/codeLens", {"textDocument": {"uri": item["uri"]}})
+        assert [lens["command"]["title"] for lens in lenses] == ["Deny", "Diff"]
+        deny = lenses[0]["command"]
+        allow = {**deny["arguments"][0], "optionId": "allow_once"}
+        with pytest.raises(RpcError, match="cannot be allowed here"):
+            await rig.client.request("workspace/executeCommand", {"command": deny["command"], "arguments": [allow]})
+        await rig.client.request("workspace/executeCommand", {k: deny[k] for k in ("command", "arguments")})
+        await turn
+        assert (folder / "a.txt").read_text() == "one\n"
 
 
 async def test_trust_is_asked_once_and_kept_in_the_users_config(tmp_path: Path):
@@ -239,6 +400,40 @@ async def test_trust_is_not_asked_for_before_it_is_needed(tmp_path: Path):
         await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
         assert [asked["actions"][0]["title"] for asked in editor.asked] == ["Trust this folder", "Allow once"]
         assert (folder / "b.txt").read_text() == "y\n"
+
+
+async def test_an_editor_without_messages_that_ask_answers_by_code_actions(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        del rig.client.answers["window/showMessageRequest"]  # the client answers that it has no such method
+        file = folder / "a.txt"
+        file.write_text("one\n")
+        uri = editor.open(file)
+        edits = [{"old_string": "one", "new_string": "two"}]
+        name = rig.script(
+            "actions", call("read_file", path="a.txt"), call("update_file", path="a.txt", edits=edits), say("Changed.")
+        )
+
+        async def offered() -> list[dict[str, Any]]:
+            nowhere = {"start": at(0, 0), "end": at(0, 0)}
+            context: dict[str, Any] = {"diagnostics": []}
+            params = {"textDocument": {"uri": uri}, "range": nowhere, "context": context}
+            actions = await rig.client.request("textDocument/codeAction", params)
+            return [action for action in actions if action["command"]["command"] == "pilotfish.choose"]
+
+        async def press(title: str) -> dict[str, Any]:
+            action = next(action for action in await offered() if action["title"].startswith(title))
+            return await editor.run("pilotfish.choose", *action["command"]["arguments"])
+
+        await editor.run("pilotfish.prompt", name)
+        await rig.client.until(lambda: any("Do you trust" in message for message in editor.messages()))
+        assert editor.messages()[-1].startswith("Answer with a code action: Do you trust the folder work?")
+        assert [action["title"].split(" (")[0] for action in await offered()] == ["Trust this folder", "Read only"]
+        assert await press("Trust this folder") == {"accepted": True}
+        await rig.client.until(lambda: any("Edit a.txt?" in message for message in editor.messages()))
+        assert "-one\n+two\n" in editor.shown[0].read_text()
+        assert await press("Allow once (Edit a.txt?") == {"accepted": True}
+        await editor.done()
+        assert (editor.text(file), editor.messages()[-1], await offered()) == ("two\n", "Changed.", [])
 
 
 @pytest.mark.parametrize("rules", [True, False])
@@ -330,7 +525,7 @@ async def test_a_prompt_may_be_about_a_document_that_is_no_file(rig: Rig, editor
 
 def _attached(rig: Rig) -> str:
     """What stands beside the words of the last prompt."""
-    return str(rig.provider.requests[-1].messages[-1]["content"][-1]["text"])
+    return str(rig.provider.requests[-1].messages[-1]["content"]).rpartition("<attached")[2]
 
 
 @pytest.mark.parametrize("way", ["command", "progress"])
@@ -426,12 +621,88 @@ async def test_slash_commands_work_in_a_plain_client_too(editor: PlainEditor):
 async def test_the_agents_own_question_is_a_message_with_its_options(rig: Rig, editor: PlainEditor):
     editor.buttons = ["blue"]
     ask = call("ask_user", question="Which colour?", options=["red", "blue"])
-    name = rig.script("colour", ask, call("ask_user", question="Why?"), say("ok"))
+    await editor.run("pilotfish.prompt", {"prompt": rig.script("colour", ask, say("ok")), "wait": True})
+    assert "blue" in str(rig.provider.requests[-1].messages)
+    assert editor.messages() == ["ok"]
+
+
+async def test_a_question_without_options_is_answered_by_the_next_prompt(rig: Rig, editor: PlainEditor):
+    name = rig.script("why", call("ask_user", question="Why?"), say("I see."))
+    started = await editor.run("pilotfish.prompt", {"prompt": name, "new": True})
+    await rig.client.until(lambda: len(editor.messages()) == 1)
+    assert await editor.run("pilotfish.prompt", "because of the rain") == started
+    await editor.done()
+    assert editor.messages() == ["Why?\n(Your next prompt is the answer.)", "I see."]
+    assert "because of the rain" in str(rig.provider.requests[-1].messages[-1])
+
+
+async def test_a_question_that_the_client_never_answers_is_asked_again(rig: Rig, editor: PlainEditor):
+    name = rig.script("never", call("write_file", path="asked.txt", content="x\n"), say("Written."))
+    await editor.run("pilotfish.prompt", {"prompt": name, "new": True})
+    await rig.client.until(lambda: len(editor.asked) == 1)
+    await editor.run("pilotfish.approve")
+    await rig.client.until(lambda: len(editor.asked) == 2)
+    assert editor.asked[0]["message"] == editor.asked[1]["message"]
+    editor.buttons = ["Allow once"]
+    await editor.done()
+    assert (rig.folder / "asked.txt").read_text() == "x\n"
+
+
+async def test_a_plain_client_is_offered_no_tools_that_need_language_servers(rig: Rig, editor: PlainEditor):
+    name = rig.script("tools", say("ok"))
     await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
-    sent = str(rig.provider.requests[-1].messages)
-    assert "blue" in sent
-    assert "did not answer" in sent
-    assert editor.messages() == ["Why?", "ok"]
+    tools = set(rig.provider.requests[-1].tools)
+    assert {"read_file", "bash"} <= tools
+    assert tools & {"diagnostics", "symbols", "find_symbol", "rename_symbol", "quick_fix"} == set()
+
+
+async def test_a_command_sees_edits_of_a_clean_buffer_once_the_user_agreed(tmp_path: Path):
+    async with plainly(tmp_path) as (rig, editor, folder):
+        file, typed = folder / "a.py", folder / "typed.py"
+        file.write_text("one\n")
+        typed.write_text("mine\n")
+        editor.open(file)
+        editor.open(typed)
+        editor.type(typed, 0, "unsaved ")
+        edits = [{"old_string": "one", "new_string": "two"}]
+        turn = call("update_file", path="a.py", edits=edits), call("bash", command="cat a.py"), say("ok")
+        editor.buttons = ["Trust this folder", "Allow once", "Always write edits to disk"]
+        name = rig.script("write", call("read_file", path="a.py"), *turn)
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        assert (editor.text(file), file.read_text(), typed.read_text()) == ("two\n", "two\n", "mine\n")
+        result = str(rig.provider.requests[-1].messages[-1])
+        assert "two" in result
+        assert "commands do not see the unsaved text of typed.py" in result
+        (answers,) = tomllib.loads((tmp_path / "home" / "config.toml").read_text())["workspace"].values()
+        assert answers == {"trusted": True, "writeEdits": True}
+        again = [{"old_string": "two", "new_string": "three"}]
+        editor.buttons = ["Allow once"]
+        name = rig.script("again", call("update_file", path="a.py", edits=again), *turn[1:])
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        assert (file.read_text(), len(editor.asked)) == ("three\n", 4)
+
+
+async def test_a_prompt_carries_the_place_of_the_last_code_action_hover_or_edit(rig: Rig, editor: PlainEditor):
+    uri = editor.open(rig.folder / "place.py", "".join(f"line {number}\n" for number in range(1, 9)))
+    assert rig.client.initialized["capabilities"]["hoverProvider"]
+    document, range_ = {"textDocument": {"uri": uri}}, {"start": at(1, 0), "end": at(2, 4)}
+
+    async def act() -> None:
+        await rig.client.request(
+            "textDocument/codeAction", {**document, "range": range_, "context": {"diagnostics": []}}
+        )
+
+    async def hover() -> None:
+        assert await rig.client.request("textDocument/hover", {**document, "position": at(4, 2)}) is None
+
+    async def edit() -> None:
+        editor.type(rig.folder / "place.py", 6 * len("line 1\n"), "the ")
+
+    places = ['selected="2-3"', 'cursor="5:3"', 'cursor="7:']
+    for number, (user, place) in enumerate(zip((act, hover, edit), places, strict=True)):
+        await user()
+        await editor.run("pilotfish.prompt", {"prompt": rig.script(f"place{number}", say("ok")), "wait": True})
+        assert f'<active_file path="place.py" {place}' in str(rig.provider.requests[-1].messages[-1]["content"])
 
 
 async def test_a_code_action_runs_the_turn(rig: Rig, editor: PlainEditor):

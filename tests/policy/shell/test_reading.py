@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pilotfish.conversation.messages import Category
-from pilotfish.engine.turn.call_facts import collect
-from pilotfish.policy.judge import judge
+from pilotfish.engine.turn.calls.facts import collect
+from pilotfish.policy.judge import Verdict, judge
 from pilotfish.policy.shell.analysis import study
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
@@ -29,10 +29,10 @@ def root(tmp_path: Path) -> Path:
     return place
 
 
-def decide(command: str, root: Path, mode: str = "auto") -> str:
+def judged(command: str, root: Path, *, walled: bool) -> Verdict:
     where = partial(resolve, roots=(root,), home=root.parent / "home")
     subject = Subject(command=command)
-    return judge(collect("bash", Category.EXECUTE, subject, resolve=where, directory=root, walled=True), mode).decision
+    return judge(collect("bash", Category.EXECUTE, subject, resolve=where, directory=root, walled=walled), "auto")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,10 @@ def decide(command: str, root: Path, mode: str = "auto") -> str:
         "diff -rN src lib",
     ],
 )
-def test_reading_secrets_indirectly_asks(command: str, root: Path) -> None:
-    assert decide(command, root) == "ask"
+def test_reading_secrets_indirectly_asks_or_runs_where_secrets_are_empty(command: str, root: Path) -> None:
+    assert judged(command, root, walled=False).decision == "ask"
+    verdict = judged(command, root, walled=True)
+    assert verdict.decision == "ask" or verdict.wall == "read_only"
 
 
 @pytest.mark.parametrize(

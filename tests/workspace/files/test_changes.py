@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pilotfish.workspace.files.changes import FileChange, Refusal, UndoStep, steps
+from pilotfish.workspace.edits.changes import FileChange, Refusal, UndoStep, steps
 
 A, B, C = Path("/w/a"), Path("/w/b"), Path("/w/c")
 LINES = "".join(f"line {number}\n" for number in range(1, 11))

@@ -149,13 +149,6 @@ def test_a_window_of_one_endless_line_is_bounded(folder: Path) -> None:
     assert (len(found.lines), len(found.lines[0]), found.more) == (1, disk.MAX_WINDOW, True)
 
 
-def test_names_like_a_missing_one_are_found(folder: Path) -> None:
-    for name in ("Settings.py", "setup.py", "other.txt"):
-        (folder / name).touch()
-    assert disk.similar_names(folder / "setings.py") == [folder / "Settings.py"]
-    assert disk.similar_names(folder / "nowhere/x") == []
-
-
 def test_a_half_written_file_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder / "x"
     path.write_bytes(b"half")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotfish.workspace.editor import Hunk
-from pilotfish.workspace.files.edits import Conflict, compose, count, diff, lines_of, narrow, rebase, unified_diff
+from pilotfish.workspace.edits.hunks import Conflict, compose, count, diff, lines_of, narrow, rebase, unified_diff
 from pilotfish.workspace.files.encoding import check, replace
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "", "\x0c", "é\u2028"]), max_size=12).flatmap(
@@ -54,11 +54,13 @@ def test_composed_replacements_are_the_replacements_one_after_another(text: str,
     hunks: tuple[Hunk, ...] = ()
     working = text
     for _ in range(data.draw(st.integers(0, 5))):
-        start = data.draw(st.integers(0, len(working)))
-        end = data.draw(st.integers(start, len(working)))
-        new = data.draw(st.sampled_from(["", "x", "yy\n", "zzz"]))
-        hunks = compose(hunks, start, end, new)
-        working = working[:start] + new + working[end:]
+        ends = sorted(data.draw(st.lists(st.integers(0, len(working)), max_size=6)))
+        later = [
+            Hunk(start, end, data.draw(st.sampled_from(["", "x", "yy\n", "zzz"])))
+            for start, end in zip(ends[::2], ends[1::2], strict=False)
+        ]
+        hunks = compose(hunks, later)
+        working = replace(working, later)
     check(text, hunks)
     assert replace(text, hunks) == working
 

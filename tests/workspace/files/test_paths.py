@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
 from pilotfish.errors import Refused
-from pilotfish.workspace.files.paths import ResolvedPath, resolve
+from pilotfish.workspace.files.paths import ResolvedPath, check_share, resolve
 
 
 @pytest.fixture
@@ -145,3 +145,15 @@ def test_another_spelling_of_the_same_directory_is_inside(
     # On a disk without case a real path keeps the spelling it was asked with.
     monkeypatch.setattr(os.path, "realpath", os.path.normpath)
     assert resolve(str(other / "x"), roots, home).inside
+
+
+@pytest.mark.parametrize("path", [r"\\evil\share\x", "//evil/share/x", r"\\?\C:\x", r"\\.\pipe\x"])
+def test_a_share_of_another_host_is_refused_before_anything_asks_that_host(path: str) -> None:
+    with pytest.raises(Refused, match="network share"):
+        check_share(PureWindowsPath(path), [PureWindowsPath("C:/work"), PureWindowsPath("//files/team/work")])
+
+
+@pytest.mark.parametrize("path", ["C:/x", "D:/x", r"\\FILES\team\other\x"])
+def test_drives_and_the_share_of_a_root_are_judged_like_any_path(path: str) -> None:
+    check_share(PureWindowsPath(path), [PureWindowsPath("C:/work"), PureWindowsPath("//files/team/work")])
+    check_share(PurePosixPath("//evil/share/x"), [])

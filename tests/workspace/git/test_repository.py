@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pilotfish.workspace.git import repository
-from pilotfish.workspace.git.repository import Setting, dangerous, own_settings, programs_in, untracked
+from pilotfish.workspace.git.repository import Setting, dangerous, own_settings, programs_in, tracked
 from pilotfish.workspace.process.sandbox import clean_environment
 
 EVIL = '[filter "x"]\n\tclean = evil\n'
@@ -165,5 +165,7 @@ def test_asking_runs_nothing_of_the_repositorys(tmp_path: Path, environ: dict[st
     for key in ("core.fsmonitor", "diff.external", "core.pager", "core.sshCommand", "filter.x.clean"):
         git(root, "config", key, str(evil))
     assert programs_in(root, environ) == ("diff.external", "filter.x.clean")
-    assert untracked([root / "a", root / "b"], [root], environ) == (root / "b",)
+    assert tracked([root / "a", root / "b"], [root], environ) == {root / "a": True}
+    (root / "a").write_text("y")
+    assert tracked([root / "a"], [root], environ) == {root / "a": False}
     assert not (tmp_path / "sprung").exists()

@@ -22,7 +22,7 @@ from pilotfish.workspace.process.sandbox import no_sandbox
 async def main():
     processes = Processes([Path(sys.argv[1])], sandbox=lambda: no_sandbox("a test"))
     job, _ = await processes.start("setsid sleep 60 & touch up; sleep 60", tell=lambda _: None)
-    print(processes._name, processes._scratch_folder(), flush=True)
+    print(processes._name, processes._folders.base, flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())

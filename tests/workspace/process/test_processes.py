@@ -65,6 +65,16 @@ async def test_the_working_directory_never_leaves_the_workspace(processes: Proce
     assert finished.notes == (f"the working directory stays {tmp_path}: / is outside the workspace",)
 
 
+@pytest.mark.parametrize("place", ["{root}/..", "{root}/link", "{root}/link/../usr", "relative"])
+async def test_a_command_that_lies_about_its_directory_does_not_leave_the_workspace(
+    processes: Processes, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "link").symlink_to("/")
+    said = place.format(root=tmp_path)
+    await run(processes, f"for fd in /proc/$$/fd/*; do echo '{said}' >&${{fd##*/}}; done 2>/dev/null")
+    assert processes.cwd == tmp_path
+
+
 async def test_a_vanished_working_directory_is_left_for_the_first_root(processes: Processes, tmp_path: Path) -> None:
     await run(processes, "mkdir gone; cd gone")
     (tmp_path / "gone").rmdir()

@@ -116,6 +116,8 @@ CHANGES = [
     "python3 -c \"import os; os.chown('a.txt', 1, 1)\"",
     "mount -o remount,rw /",
     "mount -t tmpfs none /mnt",
+    "x=$(cat /proc/sys/vm/swappiness); echo ${x:-60} > /proc/sys/vm/swappiness",
+    "x=$(cat /proc/sys/kernel/core_pattern); echo ${x:-core} > /proc/sys/kernel/core_pattern",
     "unshare -Ur true",
     "unshare -m true",
     "chroot / true",

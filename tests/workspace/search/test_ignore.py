@@ -164,3 +164,7 @@ async def test_rules_above_hold_for_a_glob_in_a_folder_below(tmp_path: Path) -> 
         tmp_path, {f"sub/{name}": "" for name in ("a.py", "x.tmp.py", "gone.py", "mine.py", "out.py/b.py", "deep/c.py")}
     )
     assert sorted(await walk(tmp_path / "sub", rules=IgnoreRules(tmp_path), glob="*.py")) == ["a.py", "deep/c.py"]
+
+
+def test_a_rule_that_brings_a_folder_back_says_nothing_of_what_is_in_it(tmp_path: Path) -> None:
+    check(tmp_path, {".gitignore": "a\n!build\n", "build/a/b": "", "build/c": ""}, {".gitignore", "build/c"})

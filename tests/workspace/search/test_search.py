@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.tools import plant
+from tests.support.waiting import until
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.search import ripgrep, search
@@ -23,7 +24,7 @@ async def find(
     root: Path, pattern: str, *, unsaved: Mapping[Path, str] = NOTHING, places: Sequence[Path] = (), **more: Any
 ) -> SearchResult:
     query = Query(pattern=pattern, **more)
-    made = TextSearch(query=query, roots=(root,), unsaved=unsaved, tell=lambda _: None, home=Path("/home/nobody"))
+    made = TextSearch(query=query, roots=(root,), unsaved=unsaved, on_hits=lambda _: None, home=Path("/home/nobody"))
     return await made.over(places or (root,))
 
 
@@ -187,7 +188,7 @@ async def test_a_flood_of_hits_is_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(search, "GATHER", 10)
     plant(tmp_path, {f"{number}.txt": "fish\n" * 100 for number in range(200)})
     told: list[Hit] = []
-    made = TextSearch(query=Query(pattern="fish"), roots=(tmp_path,), unsaved={}, tell=told.extend)
+    made = TextSearch(query=Query(pattern="fish"), roots=(tmp_path,), unsaved={}, on_hits=told.extend)
     found = await made.over((tmp_path,))
     assert found.more
     assert len(told) == len(found.hits) < 20_000
@@ -222,8 +223,7 @@ async def test_an_interrupted_search_leaves_no_process_and_no_file(
     fake.chmod(0o755)
     monkeypatch.setattr(ripgrep, "find_rg", lambda: fake)
     task = asyncio.ensure_future(find(tmp_path, "fish"))
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-        await asyncio.sleep(0.01)
+    await until(lambda: not (not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text()))
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task

@@ -13,12 +13,13 @@ class SilentFrontend:
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
-        self.told: list[SessionUpdate] = []
+        self.updates: list[SessionUpdate] = []
         self.asked: list[Question] = []
         self.cleared: list[tuple[str, str, str]] = []
-        self.on_tell: Callable[[SessionUpdate], None] | None = None
+        self.on_update: Callable[[SessionUpdate], None] | None = None
         self.on_ask: Callable[[Question], None] | None = None
         self.user_answer: str | None = None
+        self.user_questions: list[tuple[str, tuple[str, ...]]] = []
 
     @property
     def editor(self) -> Editor:
@@ -32,9 +33,9 @@ class SilentFrontend:
         return
 
     def notify(self, update: SessionUpdate) -> None:
-        self.told.append(update)
-        if self.on_tell:
-            self.on_tell(update)
+        self.updates.append(update)
+        if self.on_update:
+            self.on_update(update)
 
     def ask(self, question: Question) -> None:
         self.asked.append(question)
@@ -45,6 +46,7 @@ class SilentFrontend:
         self.cleared.append((question.approval_id, option_id, by))
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        self.user_questions.append((question, tuple(options)))
         return self.user_answer
 
 

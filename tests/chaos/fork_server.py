@@ -4,8 +4,8 @@ The start and first turn of a server cost two seconds of CPU time, nearly all of
 afford a thousand crashes. After the fork it is `pilotfish serve` with its own stdin and stdout, environment, store and
 process id.
 
-    async with nursery() as births:
-        client = await births(home, OPENAI_API_KEY="key")      # as tests.support.client.spawn
+    async with fork_server() as spawn_fork:
+        client = await spawn_fork(home, OPENAI_API_KEY="key")      # as tests.support.client.spawn
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.engine import rig
 from tests.support.provider import call, say
 
 ROOT = SERVER.parent
-Births = Callable[..., Awaitable[Client]]
+Spawn = Callable[..., Awaitable[Client]]
 LINE = 1 << 16
 
 
@@ -66,11 +66,11 @@ class Forked:
 
 
 @contextlib.asynccontextmanager
-async def nursery() -> AsyncGenerator[Births]:
+async def fork_server() -> AsyncGenerator[Spawn]:
     """Forks servers until the end of the block. Servers that still run then belong to their clients."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.chaos.nursery", str(theirs.fileno())],
+        [sys.executable, "-m", "tests.chaos.fork_server", str(theirs.fileno())],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{SERVER}{os.pathsep}{ROOT}"},
         pass_fds=(theirs.fileno(),),
@@ -78,7 +78,7 @@ async def nursery() -> AsyncGenerator[Births]:
     theirs.close()
     ours.settimeout(120)
 
-    async def births(home: Path, **more: str) -> Client:
+    async def spawn_fork(home: Path, **more: str) -> Client:
         loop = asyncio.get_running_loop()
         (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
         request = json.dumps(environment(home, **more)).encode()
@@ -96,7 +96,7 @@ async def nursery() -> AsyncGenerator[Births]:
         return client
 
     try:
-        yield births
+        yield spawn_fork
     finally:
         ours.close()
         process.wait(60)
@@ -107,7 +107,7 @@ def _ask(ours: socket.socket, request: bytes, their_in: int, their_out: int) -> 
     return int(ours.recv(LINE))
 
 
-def give_birth(door: socket.socket) -> None:
+def serve_forks(door: socket.socket) -> None:
     """Fork a server for each request on this socket, until it closes."""
     from pilotfish.lsp import start
 
@@ -147,4 +147,4 @@ def _warm_up() -> None:
 
 
 if __name__ == "__main__":
-    give_birth(socket.socket(fileno=int(sys.argv[1])))
+    serve_forks(socket.socket(fileno=int(sys.argv[1])))

@@ -1,6 +1,6 @@
 """A played editor on the client's side: documents with versions, edits as VS Code makes them, saves.
 
-    editor = PlayedEditor(client, "utf-16")
+    editor = ScriptedEditor(client, "utf-16")
     editor.open(path); editor.type(path, offset, "text")
 
 Counts positions by hand, so that it shares no mistake with the server.
@@ -17,6 +17,7 @@ from tests.support.client import Client
 
 ABILITIES: dict[str, Any] = {
     "approvals": True,
+    "approvalEffects": True,
     "save": True,
     "diagnostics": True,
     "codeActions": True,
@@ -30,7 +31,7 @@ CAPABILITIES: dict[str, Any] = {
 }
 
 
-class PlayedEditor:
+class ScriptedEditor:
     """Open documents, and what the server asks of them."""
 
     def __init__(self, client: Client, encoding: str = "utf-16") -> None:
@@ -69,6 +70,10 @@ class PlayedEditor:
     def type(self, path: Path, offset: int, text: str) -> None:
         """The user types."""
         self._change(path.as_uri(), [(offset, offset, text)])
+
+    def type_over(self, path: Path, offset: int, size: int, text: str) -> None:
+        """The user replaces so many characters."""
+        self._change(path.as_uri(), [(offset, offset + size, text)])
 
     def text(self, path: Path) -> str:
         return self.texts[path.as_uri()]
