@@ -1,7 +1,7 @@
 /** Finds text in the conversation. VS Code has its own find only for web views in editors. */
 
 import { signal } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { IconButton } from '../common/controls.tsx';
 import { composerFocus, scroller } from '../common/focus.ts';
 import { l10n } from '../common/l10n.ts';
@@ -25,7 +25,8 @@ export function FindBox() {
   const [current, setCurrent] = useState(0);
   const input = useRef<HTMLInputElement>(null);
 
-  useEffect(() => {
+  // Before the box is painted: a later effect would select what the user already typed.
+  useLayoutEffect(() => {
     input.current?.focus();
     input.current?.select();
   }, []);
@@ -51,7 +52,8 @@ export function FindBox() {
   }, [query]);
 
   const selected = matches[Math.min(current, matches.length - 1)];
-  useEffect(() => {
+  // With the paint that shows the count, so that the count and the marks agree.
+  useLayoutEffect(() => {
     mark('find-match', matches);
     mark('find-current', selected ? [selected] : []);
     return () => {

@@ -1,6 +1,6 @@
 /** The rows of one turn: the prompt, the entries in order, and the end. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ContentBlock } from '../../src/protocol.gen.ts';
 import { isComposing } from '../approvals/approvalCard.tsx';
 import { Button, Chevron, Icon, IconButton, memo, Toolbar } from '../common/controls.tsx';
@@ -260,7 +260,8 @@ function EditPrompt({ turn }: { turn: Turn }) {
   const box = useRef<HTMLTextAreaElement>(null);
   const [asking, setAsking] = useState(false);
   const close = () => toggle(`${turn.key}/edit`, false);
-  useEffect(() => {
+  // Before the box is painted: a later effect would move the caret under what the user already types.
+  useLayoutEffect(() => {
     box.current?.focus();
     box.current?.setSelectionRange(box.current.value.length, box.current.value.length);
   }, []);
