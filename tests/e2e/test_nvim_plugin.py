@@ -529,7 +529,7 @@ async def test_an_inline_edit_is_marked_refined_made_again_undone_and_stopped(wo
         await editor.until(NO_EDITS)
         await editor.keys(":2", "Enter", ":PilotfishEdit #louder# now", "Enter")
         await editor.until('return vim.api.nvim_buf_get_lines(0, 1, 2, false)[1] == [[    return "HELLO"]]')
-        assert "Change your last edit of greet.py like this and no more: #louder# now" in sent(world, -2)
+        assert "Change your last edit of greet.py like this and no more: #louder# now" in sent(world)
         await editor.until(NO_EDITS)
         world.script("louder", change('"Helo"', '"Hi"'), say("Shorter."))
         await editor.keys(":PilotfishEdit!", "Enter")
