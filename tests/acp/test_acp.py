@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 import acp
 from acp import schema
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 
 class Person:

@@ -35,8 +35,8 @@ from pilotfish.policy.shell.read_only_commands import TABLE
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
 from pilotfish.workspace.git.repository import programs_in, tame_repository
-from pilotfish.workspace.process.readonly_sandbox import Confined, Scene, secret_files
-from pilotfish.workspace.process.sandbox import clean_environment, find_sandbox
+from pilotfish.workspace.sandbox.readonly_sandbox import Confined, Scene, secret_files
+from pilotfish.workspace.sandbox.sandbox import clean_environment, find_sandbox
 
 LINES = int(os.environ.get("PILOTFISH_LINES") or (100_000 if os.environ.get("PILOTFISH_LONG") else 400))
 SEED = int(os.environ.get("PILOTFISH_SEED", "18"))

@@ -36,7 +36,7 @@ from pilotfish.policy.shell.read_only_commands import TABLE, read_only
 from pilotfish.tools.files.write_file import TOOL as WRITE_FILE
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import ResolvedPath, resolve
-from pilotfish.workspace.process.sandbox import clean_environment
+from pilotfish.workspace.sandbox.sandbox import clean_environment
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 GIT = shutil.which("git")

@@ -16,7 +16,7 @@ import pytest
 from tests.support.terminal import environment, terminal
 
 from pilotfish import __version__
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "server" / "pilotfish"

@@ -18,13 +18,13 @@ from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.editor import NoEditor
 
 async def main():
-    live = Engine(Settings(), Ledger.open(Path(sys.argv[1])), SilentFrontend(NoEditor()))
-    session = await live.new()
-    await live.list()
-    await live.load(session.id)
-    live.status()
-    await live.rename(session.id, "a name")
-    await live.aclose()
+    engine = Engine(Settings(), Ledger.open(Path(sys.argv[1])), SilentFrontend(NoEditor()))
+    session = await engine.new()
+    await engine.list()
+    await engine.load(session.id)
+    engine.status()
+    await engine.rename(session.id, "a name")
+    await engine.aclose()
 
 asyncio.run(main())
 print('pydantic_ai' in sys.modules)

@@ -16,7 +16,7 @@ from pilotfish.language_servers import client, server
 from pilotfish.language_servers.known_servers import find_program
 from pilotfish.language_servers.servers import LanguageServers
 from pilotfish.workspace.editor import NoEditor
-from pilotfish.workspace.process.sandbox import find_sandbox, no_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox, no_sandbox
 from pilotfish.workspace.workspace import Workspace
 
 FILES = {"a.py": "fish\n"}

@@ -11,7 +11,7 @@ from tests.support.client import OURS, never
 from tests.support.provider import call, say
 from tests.support.served import served
 
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 if find_sandbox().bwrap is None and not os.environ.get("PILOTFISH_GATE"):
     pytest.skip(f"the workspace sandbox does not work here: {find_sandbox().reason}", allow_module_level=True)

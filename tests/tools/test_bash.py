@@ -14,7 +14,7 @@ from pilotfish.errors import ToolError
 from pilotfish.tools.commands import bash_output
 from pilotfish.tools.commands.bash import TOOL
 from pilotfish.workspace.process.process_tree import find
-from pilotfish.workspace.process.sandbox import Sandbox, no_sandbox
+from pilotfish.workspace.sandbox.sandbox import Sandbox, no_sandbox
 
 
 @asynccontextmanager

@@ -117,7 +117,7 @@ async def _bash() -> Finding:
 
 
 async def _sandbox() -> Finding:
-    from pilotfish.workspace.process.sandbox import chosen_sandbox
+    from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 
     settings = load_user().settings
     found = await asyncio.to_thread(chosen_sandbox, settings)

@@ -34,7 +34,7 @@ from pilotfish.store.rows import StoreNotice
 from pilotfish.store.usage import spent_today
 from pilotfish.workspace.editor import LanguageQueries
 from pilotfish.workspace.own_servers import OwnLanguageServers, ServedWorkspace
-from pilotfish.workspace.process.sandbox import Sandbox, chosen_sandbox
+from pilotfish.workspace.sandbox.sandbox import Sandbox, chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from pilotfish.policy.judge import Mode, Rule, Verdict, describe
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
-from pilotfish.workspace.process.sandbox import chosen_sandbox
+from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 
 if TYPE_CHECKING:
     from pilotfish.policy.rules import CallFacts

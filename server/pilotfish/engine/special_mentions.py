@@ -13,7 +13,7 @@ from pilotfish.errors import PilotfishError, Refused
 from pilotfish.policy.secrets import mask
 from pilotfish.workspace.git.repository import dangerous, may_be_repository, own_settings, run_git
 from pilotfish.workspace.language_servers import find_problems
-from pilotfish.workspace.process.sandbox import clean_environment
+from pilotfish.workspace.sandbox.sandbox import clean_environment
 from pilotfish.workspace.search.listing import listing_text
 from pilotfish.workspace.workspace import Workspace
 

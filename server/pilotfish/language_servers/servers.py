@@ -15,7 +15,7 @@ from pilotfish.language_servers.known_servers import Folder, FoundServer, KnownS
 from pilotfish.text.uris import path_of
 from pilotfish.workspace.own_servers import ServedWorkspace
 from pilotfish.workspace.process.programs import Program, Programs
-from pilotfish.workspace.process.sandbox import Sandbox
+from pilotfish.workspace.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:
     from pilotfish.language_servers.server import LanguageServer

@@ -16,8 +16,8 @@ from pathlib import Path
 from pilotfish.errors import PilotfishError, Refused, ToolError
 from pilotfish.workspace.edits.drafts import Delete, FileIntent, FilePreview, Replace
 from pilotfish.workspace.edits.outcomes import Edited
-from pilotfish.workspace.process.overlay import Change, Changes
 from pilotfish.workspace.process.processes import Finished
+from pilotfish.workspace.sandbox.overlay import Change, Changes
 from pilotfish.workspace.workspace import Workspace
 
 MAX_SECONDS = 20.0

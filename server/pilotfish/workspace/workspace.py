@@ -50,7 +50,7 @@ from pilotfish.workspace.files.view import View, Views
 from pilotfish.workspace.own_servers import ServedWorkspace
 from pilotfish.workspace.post_edit_diagnostics import PostEditDiagnostics
 from pilotfish.workspace.process.processes import Processes
-from pilotfish.workspace.process.sandbox import Sandbox, find_sandbox
+from pilotfish.workspace.sandbox.sandbox import Sandbox, find_sandbox
 from pilotfish.workspace.search.nearest_paths import nearest_paths
 from pilotfish.workspace.search.search import unsaved_texts
 

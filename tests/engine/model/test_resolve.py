@@ -370,11 +370,11 @@ async def main():
     root = Path({str(tmp_path)!r})
     async with serve(say("hi")) as provider:
         settings = Settings(model="m", base_url=provider.openai_url, mcp_config={str(config)!r})
-        live = Engine(settings, Ledger.open(root / "store"), SilentFrontend(NoEditor()), roots=[root], trusted=True)
-        session = await live.new()
-        outcome = await live.prompt(session.id, [{{"type": "text", "text": "go"}}])
-        print(outcome.stop_reason, live.mcp.found["mcp.json"].reason)
-        await live.aclose()
+        engine = Engine(settings, Ledger.open(root / "store"), SilentFrontend(NoEditor()), roots=[root], trusted=True)
+        session = await engine.new()
+        outcome = await engine.prompt(session.id, [{{"type": "text", "text": "go"}}])
+        print(outcome.stop_reason, engine.mcp.found["mcp.json"].reason)
+        await engine.aclose()
 asyncio.run(main())
 """
     said = python(code)

@@ -18,7 +18,7 @@ from tests.support.frontends import ALLOW, DENY
 from tests.support.provider import Call, call, calls, say
 
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 if find_sandbox().bwrap is None and not os.environ.get("PILOTFISH_GATE"):
     pytest.skip(f"the workspace sandbox does not work here: {find_sandbox().reason}", allow_module_level=True)

@@ -27,7 +27,7 @@ from pilotfish.engine import commands
 from pilotfish.engine.frontend import Question
 from pilotfish.policy.judge import Rule
 from pilotfish.tools import web_fetch
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 from pilotfish.workspace.web.fetch import WebPage
 
 DOCS = "https://docs.example.org/guide"

@@ -17,7 +17,7 @@ from pilotfish.conversation.records import FileChangeRecord, NoticeRecord, TurnE
 from pilotfish.engine.frontend import Answer, Question
 from pilotfish.errors import SessionBusy
 from pilotfish.store import writer
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 DIALECTS: tuple[Dialect, ...] = ("chat", "responses", "anthropic")
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)

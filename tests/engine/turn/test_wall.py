@@ -12,7 +12,7 @@ from tests.support.engine import Rig, rig
 from tests.support.provider import call, say
 
 from pilotfish.engine.frontend import Answer
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 HOLES = [
     "for f in x; do find README.md $fX-exec sh $fX-c 'id > PWNED' ';' ; done",

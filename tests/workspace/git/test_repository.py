@@ -10,7 +10,7 @@ import pytest
 
 from pilotfish.workspace.git import repository
 from pilotfish.workspace.git.repository import Setting, dangerous, own_settings, programs_in, tracked
-from pilotfish.workspace.process.sandbox import clean_environment
+from pilotfish.workspace.sandbox.sandbox import clean_environment
 
 EVIL = '[filter "x"]\n\tclean = evil\n'
 

@@ -17,7 +17,7 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from pilotfish.workspace.process.processes import Processes
-from pilotfish.workspace.process.sandbox import no_sandbox
+from pilotfish.workspace.sandbox.sandbox import no_sandbox
 
 async def main():
     processes = Processes([Path(sys.argv[1])], sandbox=lambda: no_sandbox("a test"))
@@ -52,7 +52,7 @@ def test_the_commands_and_the_scratch_folder_of_a_killed_server_go(tmp_path: Pat
 
 async def test_the_reaper_ends_with_the_session(tmp_path: Path) -> None:
     from pilotfish.workspace.process.processes import Processes
-    from pilotfish.workspace.process.sandbox import no_sandbox
+    from pilotfish.workspace.sandbox.sandbox import no_sandbox
 
     processes = Processes([tmp_path], sandbox=lambda: no_sandbox("a test"))
     await processes.run("true", timeout=20, tell=lambda _: None)

@@ -15,7 +15,7 @@ from pilotfish.errors import ToolError
 from pilotfish.workspace.process import processes as module
 from pilotfish.workspace.process.process_tree import find
 from pilotfish.workspace.process.processes import Finished, Processes
-from pilotfish.workspace.process.sandbox import no_sandbox
+from pilotfish.workspace.sandbox.sandbox import no_sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash and process groups")
 

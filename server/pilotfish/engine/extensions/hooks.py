@@ -27,7 +27,7 @@ from pilotfish.policy.secrets import mask
 from pilotfish.text.display_safe import one_line
 from pilotfish.tools.incoming.aliases import spellings
 from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Finished, Processes, Redirected
-from pilotfish.workspace.process.sandbox import Sandbox, no_sandbox
+from pilotfish.workspace.sandbox.sandbox import Sandbox, no_sandbox
 from pilotfish.workspace.workspace import Workspace
 
 Event = Literal["PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop"]

@@ -24,7 +24,7 @@ from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.store.catalog import SessionRow
 from pilotfish.text.uris import path_of
 from pilotfish.workspace.git.summary import GitSummary, summarise
-from pilotfish.workspace.process.sandbox import clean_environment
+from pilotfish.workspace.sandbox.sandbox import clean_environment
 from pilotfish.workspace.workspace import Workspace
 
 GIT_SECONDS = 0.3  # a prompt does not wait longer for git

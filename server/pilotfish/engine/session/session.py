@@ -30,7 +30,7 @@ from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import SessionRow
-from pilotfish.workspace.process.sandbox import chosen_sandbox
+from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

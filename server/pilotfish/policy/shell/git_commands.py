@@ -1,6 +1,6 @@
 """The git commands that only read, and the flags with which they still only read.
 
-Programs that a repository's own settings make git run are not checked here. `workspace/process/sandbox.py` overrides
+Programs that a repository's own settings make git run are not checked here. `workspace/sandbox/sandbox.py` overrides
 most of those settings, and `CallFacts.git_programs` lists the others.
 """
 

@@ -1,1 +1,1 @@
-"""Commands: processes, their output, and the sandbox they run in."""
+"""Commands: processes, their output, and what they leave running."""

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pilotfish.workspace.process.confinement import Confinement
 from pilotfish.workspace.process.output_spool import Spool, live_text, plain_text
 from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import ProcessTree
+from pilotfish.workspace.sandbox.confinement import Confinement
 
 LIVE_INTERVAL = 0.05
 """seconds between two pieces of live output"""

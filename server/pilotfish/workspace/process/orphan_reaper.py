@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pilotfish.workspace.process.process_tree import MARKER
-from pilotfish.workspace.process.protected import MASK_MODE, mask_places
+from pilotfish.workspace.sandbox.protected import MASK_MODE, mask_places
 
 # `grep -z` reads an environment as it is kept: entries that end in a zero byte.
 SCRIPT = r"""read -r _

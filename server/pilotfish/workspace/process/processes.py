@@ -27,16 +27,16 @@ from pilotfish.errors import ToolError
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.effects import Effect
 from pilotfish.workspace.git.repository import tame_repository, tracked
-from pilotfish.workspace.process.confinement import NOTHING_DENIED, Confinement, Denied
 from pilotfish.workspace.process.job import Job
 from pilotfish.workspace.process.orphan_reaper import OrphanReaper
-from pilotfish.workspace.process.overlay import MAX_WRITTEN_BYTES, Changes, View
 from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, find, now_in_ticks
-from pilotfish.workspace.process.protected import GIT_WRITERS, Protection, pin, protect
-from pilotfish.workspace.process.proxy import EVERY_HOST, Proxy
-from pilotfish.workspace.process.readonly_sandbox import Confined, Scene, secret_files
-from pilotfish.workspace.process.sandbox import (
+from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Confinement, Denied
+from pilotfish.workspace.sandbox.overlay import MAX_WRITTEN_BYTES, Changes, View
+from pilotfish.workspace.sandbox.protected import GIT_WRITERS, Protection, pin, protect
+from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
+from pilotfish.workspace.sandbox.readonly_sandbox import Confined, Scene, secret_files
+from pilotfish.workspace.sandbox.sandbox import (
     Room,
     Sandbox,
     SessionFolders,

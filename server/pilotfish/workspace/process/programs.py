@@ -22,8 +22,8 @@ from pilotfish.errors import ToolError
 from pilotfish.workspace.process.orphan_reaper import OrphanReaper
 from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, now_in_ticks
 from pilotfish.workspace.process.processes import kill_at_end
-from pilotfish.workspace.process.readonly_sandbox import Confined, Scene, secret_files
-from pilotfish.workspace.process.sandbox import Sandbox, clean_environment, remove_folder
+from pilotfish.workspace.sandbox.readonly_sandbox import Confined, Scene, secret_files
+from pilotfish.workspace.sandbox.sandbox import Sandbox, clean_environment, remove_folder
 
 KILL_SECONDS = 2.0
 """for the kernel to end what was sent KILL"""

@@ -25,7 +25,7 @@ from pilotfish.policy.shell.effects import Effect
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import ResolvedPath
 from pilotfish.workspace.git.repository import programs_in
-from pilotfish.workspace.process.sandbox import clean_environment
+from pilotfish.workspace.sandbox.sandbox import clean_environment
 
 MAX_ENTRIES = 20_000  # checked for secrets before a command reads a whole tree
 MAX_MATCHES = 200  # of one file name pattern

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.process import landlock, readonly_sandbox, seccomp
 from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Finished, Leave, Processes
-from pilotfish.workspace.process.readonly_sandbox import (
+from pilotfish.workspace.sandbox import landlock, readonly_sandbox, seccomp
+from pilotfish.workspace.sandbox.readonly_sandbox import (
     Kind,
     ReadOnlySandbox,
     Scene,
@@ -27,7 +27,7 @@ from pilotfish.workspace.process.readonly_sandbox import (
     secret_files,
     trial,
 )
-from pilotfish.workspace.process.sandbox import find_sandbox, no_sandbox
+from pilotfish.workspace.sandbox.sandbox import find_sandbox, no_sandbox
 
 PROGRAMS: dict[Kind, str | None] = {"bubblewrap": shutil.which("bwrap"), "landlock": sys.executable}
 

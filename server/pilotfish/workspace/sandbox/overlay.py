@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.process.sandbox import SessionFolders
+from pilotfish.workspace.sandbox.sandbox import SessionFolders
 
 MAX_CHANGES = 2_000
 MAX_CHANGED_BYTES = 64 << 20

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pilotfish.workspace.process.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.process.process_tree import find
 from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Finished, Leave, Processes
-from pilotfish.workspace.process.protected import MASK_MODE
-from pilotfish.workspace.process.sandbox import find_sandbox
+from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
+from pilotfish.workspace.sandbox.protected import MASK_MODE
+from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 if find_sandbox().bwrap is None and not os.environ.get("PILOTFISH_GATE"):
     pytest.skip(f"the workspace sandbox does not work here: {find_sandbox().reason}", allow_module_level=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pilotfish.workspace.process.proxy import Proxy, reaches
+from pilotfish.workspace.sandbox.proxy import Proxy, reaches
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pilotfish.workspace.process.protected import MASKS, block_changes
-from pilotfish.workspace.process.proxy import EVERY_HOST, Proxy
-from pilotfish.workspace.process.sandbox import Room
+from pilotfish.workspace.sandbox.protected import MASKS, block_changes
+from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
+from pilotfish.workspace.sandbox.sandbox import Room
 
 OUTPUT_TAIL = 16_000
 """characters at the end of the output that are searched"""

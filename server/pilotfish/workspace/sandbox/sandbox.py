@@ -24,10 +24,10 @@ from pathlib import Path
 
 from pilotfish.config.settings import Settings
 from pilotfish.workspace.git.repository import GIT_SETTINGS, git_settings
-from pilotfish.workspace.process import bridge, seccomp
-from pilotfish.workspace.process.protected import Protection
-from pilotfish.workspace.process.proxy import EVERY_HOST
-from pilotfish.workspace.process.readonly_sandbox import (
+from pilotfish.workspace.sandbox import bridge, seccomp
+from pilotfish.workspace.sandbox.protected import Protection
+from pilotfish.workspace.sandbox.proxy import EVERY_HOST
+from pilotfish.workspace.sandbox.readonly_sandbox import (
     HIDDEN_FILES,
     HIDDEN_FOLDERS,
     SYSTEM_IN_HIDDEN,

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.process import overlay, processes
-from pilotfish.workspace.process.overlay import Change, Content, overlay_works
+from pilotfish.workspace.process import processes
 from pilotfish.workspace.process.processes import Processes, TriedOut
-from pilotfish.workspace.process.sandbox import find_sandbox, no_sandbox
+from pilotfish.workspace.sandbox import overlay
+from pilotfish.workspace.sandbox.overlay import Change, Content, overlay_works
+from pilotfish.workspace.sandbox.sandbox import find_sandbox, no_sandbox
 
 if find_sandbox().bwrap is None and not os.environ.get("PILOTFISH_GATE"):
     pytest.skip(f"the workspace sandbox does not work here: {find_sandbox().reason}", allow_module_level=True)

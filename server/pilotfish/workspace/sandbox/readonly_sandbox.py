@@ -28,7 +28,7 @@ from typing import Literal
 from pilotfish.errors import ToolError
 from pilotfish.workspace.files.sensitive import mark_of, secrets_at_home
 from pilotfish.workspace.git.repository import linked_git_folder
-from pilotfish.workspace.process import landlock, seccomp
+from pilotfish.workspace.sandbox import landlock, seccomp
 
 Kind = Literal["bubblewrap", "landlock", "sandbox-exec", "none"]
 

@@ -8,9 +8,9 @@ import pytest
 
 from pilotfish.config.settings import Settings
 from pilotfish.workspace.git.repository import tame_repository
-from pilotfish.workspace.process import sandbox as module
 from pilotfish.workspace.process.processes import Processes
-from pilotfish.workspace.process.sandbox import Sandbox, chosen_sandbox, clean_environment, find_sandbox, no_sandbox
+from pilotfish.workspace.sandbox import sandbox as module
+from pilotfish.workspace.sandbox.sandbox import Sandbox, chosen_sandbox, clean_environment, find_sandbox, no_sandbox
 
 # Stands in for bubblewrap: says how it was called, then runs the command after `--` where --chdir says.
 FAKE = """#!/usr/bin/env bash

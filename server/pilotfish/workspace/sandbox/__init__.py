@@ -1,0 +1,1 @@
+"""The read-only sandbox and the workspace sandbox, which commands run in."""
