@@ -141,7 +141,7 @@ _MODES = {
     "chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "open": 2,
     "openat": 3,
 }  # fmt: skip
-"""which argument is a mode: a program that gives the rights of its owner or group to others would outlive the sandbox"""
+"""which argument is a mode: a program with the rights of its owner or group would outlive the sandbox"""
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
