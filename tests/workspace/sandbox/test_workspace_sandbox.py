@@ -177,6 +177,46 @@ async def test_a_protected_link_is_put_back(confined: Processes, root: Path) -> 
     assert done.notes == (f"{root}/AGENTS.md is protected: what the command made there is now AGENTS.md.blocked1",)
 
 
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "mkdir -p src/new && echo evil > src/new/AGENTS.md",
+        "echo evil > src/AGENTS.md",
+        "rm -f src/AGENTS.md; echo evil > src/AGENTS.md",
+        "mv src s; mkdir src; echo evil > src/AGENTS.md",
+        "echo evil > x; mv x src/CLAUDE.md",
+        "echo evil > x; ln -s ../x src/CLAUDE.md",
+        "echo evil > x; ln src/../x src/GEMINI.md",
+        "echo evil > docs/shared.md",
+        "mv docs d; mkdir docs; echo evil > docs/shared.md",
+        "echo evil > .github/copilot-instructions.md",
+        "mkdir -p node_modules/p; echo evil > node_modules/p/AGENTS.md; mv node_modules/p src/p",
+    ],
+)
+async def test_a_command_that_nobody_approved_leaves_no_instructions(
+    confined: Processes, root: Path, attempt: str
+) -> None:
+    for name in ("src", "docs", ".github"):
+        (root / name).mkdir()
+    (root / "src/AGENTS.md").write_text("mine\n")
+    (root / "docs/shared.md").write_text("mine too\n")
+    (root / "docs/CLAUDE.md").symlink_to("shared.md")
+    done = await run(confined, attempt, Leave(wall="workspace", hides_secrets=True))
+    found = [path for name in ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "copilot-*") for path in root.rglob(name)]
+    assert {str(path.relative_to(root)): path.read_text() for path in found} == {
+        "src/AGENTS.md": "mine\n",
+        "docs/CLAUDE.md": "mine too\n",
+    }
+    assert done.code != 0 or "set for_real" in " ".join(done.notes)
+
+
+async def test_an_approved_command_makes_instructions(confined: Processes, root: Path) -> None:
+    await run(confined, "mkdir src; echo good > src/AGENTS.md")
+    named = Leave(wall="workspace", hides_secrets=True, paths=(root / "src/CLAUDE.md",))
+    await run(confined, "echo good > src/CLAUDE.md", named)
+    assert [(root / "src" / name).read_text() for name in ("AGENTS.md", "CLAUDE.md")] == ["good\n", "good\n"]
+
+
 async def test_ordinary_work_goes_on(confined: Processes, root: Path) -> None:
     """git commits no mask; a new repository, a virtual environment and what the user allowed are made."""
     done = await told(
@@ -286,6 +326,10 @@ ESCAPES = [
     "python3 -c 'import ctypes; ctypes.CDLL(None).creat(b\"t\", 0o4755)'; find . -perm -4000 | grep .",
     "python3 -c 'import os; os.mknod(\"t\", 0o104755)'; find . -perm -4000 | grep .",
     f"python3 -c '{OPENAT2}'; find . -perm -4000 | grep .",
+    "cp /bin/true t; chmod g+s t",
+    "python3 -c 'import os; os.open(\"t\", os.O_CREAT, 0o2755)'; find . -perm -2000 | grep .",
+    "python3 -c 'import ctypes; ctypes.CDLL(None).creat(b\"t\", 0o2755)'; find . -perm -2000 | grep .",
+    "python3 -c 'import os; os.mknod(\"t\", 0o102755)'; find . -perm -2000 | grep .",
     "cat /etc/shadow | grep .",
     "ls -A /run/user /run/dbus /run/docker.sock 2>/dev/null | grep .",
     "x=$(cat /proc/sys/kernel/core_pattern); echo $x > /proc/sys/kernel/core_pattern",

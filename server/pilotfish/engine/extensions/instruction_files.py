@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from pilotfish.engine.extensions.guarded_files import GuardedFiles
 from pilotfish.engine.prompt import without_tags
 from pilotfish.text.front_matter import split_front_matter
+from pilotfish.workspace.sandbox.readonly_sandbox import PUBLISHED
 from pilotfish.workspace.workspace import Workspace
 
 MAX_CURSOR_RULES = 40  # files in one `.cursor/rules`
@@ -56,6 +57,8 @@ class InstructionFiles:
                     for rules in self._in_root(root):
                         if rules.globs and _matches(rules.globs, inner):
                             found.setdefault(rules.file, rules)
+                    if not PUBLISHED.isdisjoint(inner.parts):
+                        continue  # what a package says to agents is not what the user wants
                     for folder in reversed(inner.parents[:-1]):
                         for rules in self._in_folder(root / folder):
                             found.setdefault(rules.file, rules)

@@ -33,7 +33,7 @@ from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, find, now_in_ticks
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Confinement, Denied
 from pilotfish.workspace.sandbox.overlay import MAX_WRITTEN_BYTES, Changes, View
-from pilotfish.workspace.sandbox.protected import GIT_WRITERS, Protection, pin, protect
+from pilotfish.workspace.sandbox.protected import GIT_WRITERS, Protection, pin, protect, protect_instructions
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
 from pilotfish.workspace.sandbox.readonly_sandbox import Confined, Scene, secret_files
 from pilotfish.workspace.sandbox.sandbox import (
@@ -81,7 +81,8 @@ class Leave:
     offline: bool = False
     """it may not use the network, whatever the settings say"""
     hides_secrets: bool = False
-    """the secret files of the workspace are empty for it, except `paths`; always so in the read-only sandbox"""
+    """nobody approved it: the secret files of the workspace are empty for it, except `paths`, as in the read-only
+    sandbox, and it makes and changes no instruction file"""
     view: View | None = None
     """it sees this in place of the workspace"""
 
@@ -436,6 +437,8 @@ class Processes:
             found = protect(
                 self.roots, programs=_programs(command), allowed=leave.paths, home=sandbox.home, environ=self._environ
             )
+            if leave.hides_secrets:
+                found = protect_instructions(found, leave.paths)
             return pin(found, hidden), hidden
 
         protected, hidden = await asyncio.to_thread(protection)

@@ -6,8 +6,9 @@ mode of their own (`MASK_MODE`) and are removed when the last command in the wor
 process; the orphan reaper removes them after a crash. A folder above a protected name is a mount of its own: otherwise
 it could be renamed and made anew.
 
-Two kinds of names cannot be mounted over: symbolic links, and files of git whose mere existence means something. They
-are compared when the command has ended; what is not as it was is renamed (`BLOCKED`) and put back.
+Three kinds of names cannot be mounted over: symbolic links, files of git whose mere existence means something, and
+missing instruction files in the folders below the roots. They are compared when the command has ended; what is not as
+it was is renamed (`BLOCKED`) and put back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pilotfish.workspace.git.repository import linked_git_folder, obeyed_files, submodules
+from pilotfish.workspace.sandbox.readonly_sandbox import PUBLISHED
 
 if sys.platform != "win32":  # there are no mounts, so nothing is locked
     import fcntl
@@ -32,14 +34,16 @@ BLOCKED = ".blocked"
 OBEYED = (
     ".vscode", ".idea", ".zed", ".devcontainer", ".husky", ".githooks", ".pre-commit-config.yaml", ".github/workflows",
     ".github/actions", ".gitlab-ci.yml", ".circleci", ".ci", "AGENTS.md", "CLAUDE.md", ".mcp.json", ".pilotfish",
-    ".claude", ".cursor", ".codex", ".envrc", ".gdbinit", "sitecustomize.py",
+    ".claude", ".cursor", ".codex", ".envrc", ".gdbinit", "sitecustomize.py", ".github/copilot-instructions.md",
 )  # fmt: skip
 """Obeyed in every kind of project; masked when missing."""
 ALSO_OBEYED = (
     ".devcontainer.json", "lefthook.yml", "Jenkinsfile", "GEMINI.md", ".gemini", ".agents", ".windsurf", ".clinerules",
-    ".cursorrules", ".github/copilot-instructions.md", "usercustomize.py",
+    ".cursorrules", "usercustomize.py",
 )  # fmt: skip
 """Less common: protected when they exist. Each mask is a folder that the user sees while a command runs."""
+INSTRUCTION_NAMES = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md"})
+"""Obeyed by agents in every folder."""
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
     ".inputrc", ".gitconfig", ".config/git", ".config/fish", ".ssh",
@@ -80,6 +84,8 @@ class Protection:
     """folders that may not be renamed: something in them is protected"""
     compared: Mapping[Path, str | None] = field(default_factory=dict[Path, str | None])
     """what cannot be mounted over → the target of a link, None for what must not exist"""
+    instructions: frozenset[Path] | None = None
+    """the only instruction files that may exist when the command has ended; None: any may"""
 
     def binds(self) -> list[str]:
         """The arguments of bubblewrap, for after the roots are writable."""
@@ -152,6 +158,34 @@ def pin(protection: Protection, hidden: Iterable[Path]) -> Protection:
         for step in _steps(root, path)[:-1]
     )
     return replace(protection, pinned=tuple(dict.fromkeys((*protection.pinned, *steps))))
+
+
+def protect_instructions(protection: Protection, allowed: Sequence[Path] = ()) -> Protection:
+    """The same, and no instruction file in any folder is changed or made, except those allowed. Blocking."""
+    found = [file for file in _instruction_files(protection.roots) if file not in allowed]
+    links = {file: str(file.readlink()) for file in found if file.is_symlink()}
+    # The text of a link is that of the file it leads to.
+    texts = dict.fromkeys(file.resolve() if file in links else file for file in found)
+    kept = [file for file in texts if file.is_file() and any(map(file.is_relative_to, protection.roots))]
+    kept = [file for file in kept if file not in allowed and not protection.covers(file)]
+    more = replace(
+        protection,
+        read_only=(*protection.read_only, *kept),
+        compared={**links, **protection.compared},
+        instructions=frozenset((*found, *allowed)),
+    )
+    return pin(more, (*kept, *links))
+
+
+def _instruction_files(roots: Iterable[Path]) -> Iterator[Path]:
+    """Those in the folders of the roots, without folders of installed files, where no agent follows them."""
+    for root in roots:
+        for folder, folders, files in os.walk(root):
+            for name in INSTRUCTION_NAMES.intersection((*files, *folders)):
+                place = Path(folder, name)
+                if place.is_symlink() or place.is_file():
+                    yield place
+            folders[:] = [name for name in folders if name not in PUBLISHED]
 
 
 def _steps(base: Path, place: Path) -> list[Path]:
@@ -323,6 +357,16 @@ def block_changes(protection: Protection) -> tuple[str, ...]:
                 notes.append(f"{place} is protected: it was put back")
             if target is not None:
                 place.symlink_to(target)
+    if protection.instructions is not None:
+        for place in tuple(_instruction_files(protection.roots)):
+            if place not in protection.instructions:
+                with contextlib.suppress(OSError):
+                    aside = _free_name(place)
+                    place.rename(aside)
+                    notes.append(
+                        f"{place} would instruct agents, and nobody approved the command that made it: "
+                        f"it is now {aside.name}; set for_real to ask the user"
+                    )
     return tuple(notes)
 
 

@@ -136,12 +136,12 @@ _ALLOW = 0x7FFF0000
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 _FAMILIES = (1, 2, 10, 16)  # Unix, IPv4, IPv6, netlink: those that a network namespace confines, unlike vsock
-_SET_USER_ID = 0o4000
+_SET_ID_BITS = 0o6000  # set-user-id and set-group-id
 _MODES = {
     "chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "open": 2,
     "openat": 3,
 }  # fmt: skip
-"""which argument is a mode: a file that gives its owner's rights to others would outlive the sandbox"""
+"""which argument is a mode: a program with the rights of its owner or group would outlive the sandbox"""
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
@@ -173,7 +173,7 @@ def program(denied: Sequence[str] = DENIED, *, landlock_abi: int | None = None) 
         code += [_do(_EQUAL, number, no=1), _fail(errno.ENOSYS)]
     code += _when("clone", column, 0, [_do(_ANY_BIT, _NEW_NAMESPACES, no=1), _fail(errno.EPERM)])
     for name, argument in _MODES.items() if landlock_abi is None else ():
-        code += _when(name, column, argument, [_do(_ANY_BIT, _SET_USER_ID, no=1), _fail(errno.EPERM)])
+        code += _when(name, column, argument, [_do(_ANY_BIT, _SET_ID_BITS, no=1), _fail(errno.EPERM)])
     if "socket" not in denied:
         code += _when("socket", column, 0, [*_unless(_FAMILIES), _fail(errno.EPERM)])
     for request in _TERMINAL_INPUT:
