@@ -29,7 +29,7 @@ from tests.support.client import Client, connect
 from tests.support.provider import serve
 
 from pilotfish import __version__
-from pilotfish.engine.model.catalog.providers import KNOWN
+from pilotfish.engine.model.catalog.providers import KNOWN, LOCAL
 from pilotfish.protocol import wire
 
 SCRIPTED = "scripted"
@@ -76,8 +76,9 @@ async def run(task: Task, model: str, mode: str, limit: float) -> Score:
 
 
 def _keys() -> dict[str, Any]:
-    names = [name for known in KNOWN for name in known.variables]
-    return {name: os.environ[name] for name in (*names, "PILOTFISH_MODELS") if name in os.environ}
+    keys = [name for known in KNOWN for name in known.variables]
+    addresses = [f"{server.prefix.upper()}_BASE_URL" for server in LOCAL]
+    return {name: os.environ[name] for name in (*keys, *addresses, "PILOTFISH_MODELS") if name in os.environ}
 
 
 async def _judged(client: Client, task: Task, folder: Path, limit: float) -> Score:
