@@ -27,7 +27,7 @@ from pilotfish.engine.model.editor.editor_models import EditorModels
 from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.engine.pending_approvals import PendingApprovals
 from pilotfish.errors import TurnError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import StoreNotice

@@ -26,12 +26,13 @@ from pilotfish.engine.turn.calls.order import QuestionOrder
 from pilotfish.engine.turn.context import TurnContext
 from pilotfish.errors import PilotfishError, StaleEdit, ToolError
 from pilotfish.policy.audit_chain import digest
-from pilotfish.policy.judge import CallFacts, Verdict, Wall, describe
 from pilotfish.policy.places import is_installed
-from pilotfish.policy.rules import COMMAND_TOOLS
+from pilotfish.policy.rule_suggestions import describe
+from pilotfish.policy.rules import COMMAND_TOOLS, CallFacts
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.effects import Effect
 from pilotfish.policy.taint import taint_of, user_words
+from pilotfish.policy.verdict import Verdict, Wall
 from pilotfish.text.display_safe import exact, mixed_scripts, one_line
 from pilotfish.tools.tool import Args, Context, Preview, Tool
 from pilotfish.workspace.edits.drafts import Delete

@@ -38,7 +38,7 @@ from pilotfish.engine.turn.calls.order import Order
 from pilotfish.engine.turn.context import TurnContext
 from pilotfish.errors import PilotfishError
 from pilotfish.policy.hosts import host_of, local_address
-from pilotfish.policy.judge import CallFacts
+from pilotfish.policy.rules import CallFacts
 from pilotfish.policy.secrets import mask
 from pilotfish.policy.taint import source_of
 from pilotfish.text.cutting import cut_middle
