@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Finished, Leave, Processes
+from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, Leave
+from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox import landlock, readonly_sandbox, seccomp
 from pilotfish.workspace.sandbox.readonly_sandbox import (
     Kind,

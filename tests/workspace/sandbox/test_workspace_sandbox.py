@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.process.process_tree import find
-from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Finished, Leave, Processes
+from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.sandbox.protected import MASK_MODE
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
@@ -53,7 +54,7 @@ async def confined(home: Path, root: Path) -> AsyncGenerator[Processes]:
     made = Processes([root], sandbox=lambda: sandbox, environ=environ)
     yield made
     await made.aclose()
-    assert find(made._name).sure == set()
+    assert find(made._launcher.name).sure == set()
 
 
 def git(folder: Path, *words: str) -> str:
@@ -295,7 +296,7 @@ async def test_the_home_lasts_as_long_as_the_session(confined: Processes, home: 
     assert (await run(confined, "echo x > ~/.cargo/bin/tool")).denied.paths == ()
     assert (home / ".cargo/bin/tool").read_text() == "a tool\n"
     assert not (home / "x").exists()
-    folders = confined._folders
+    folders = confined._launcher.folders
     assert folders is not None
     await confined.aclose()
     assert not folders.base.exists()

@@ -38,7 +38,7 @@ from pilotfish.tools.tool import Args, Context, Preview, Tool
 from pilotfish.workspace.edits.drafts import Delete
 from pilotfish.workspace.effects import Effects, NotApplicable, preview_effects
 from pilotfish.workspace.impact import impact_of
-from pilotfish.workspace.process.processes import Leave
+from pilotfish.workspace.process.launcher import Leave
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST
 
 MAX_ASKS = 5  # questions about one call whose documents change meanwhile

@@ -48,7 +48,7 @@ from pilotfish.tools.commands.read_output import ReadOutput
 from pilotfish.tools.incoming.calls import ReadCall, read_call
 from pilotfish.tools.tool import Args, Context, Network, Result, SubagentKind, Tool
 from pilotfish.workspace.effects import Effects
-from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
+from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, Leave
 
 log = logging.getLogger(__name__)
 
