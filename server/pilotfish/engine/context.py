@@ -86,6 +86,10 @@ class EngineContext:
         self._store_notices: list[StoreNotice] = []
         self._sandbox_words: dict[tuple[str, bool, tuple[str, ...]], str] = {}
         self._gate = asyncio.Lock()
+        self.files_changed: Callable[[], Awaitable[None]] | None = None
+        """told of files that a turn has changed"""
+        self.attribution_problems: Callable[[], Sequence[str]] = tuple
+        """why commits do not say which turns wrote them, though the user wants that"""
 
     def new_id(self, kind: str) -> str:
         return f"{kind}_{uuid.uuid4().hex[:20]}"
