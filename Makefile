@@ -111,6 +111,7 @@ chaos: $(READY) ## the long form of the fault and fuzz tests; takes hours
 	@echo "seed $(SEED)"
 	$(call install,--require-hashes --requirement requirements/fuzz.txt)
 	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/turn/test_cancel.py --timeout=3600
+	PILOTFISH_LONG=1 $(BIN)/pytest tests -m hypothesis --ignore=tests/chaos --ignore=tests/store --numprocesses=2 --dist=worksteal --timeout=3600
 	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
 # From server/pilotfish/protocol/wire, and the program's own tables of settings, commands, tools, providers and ACP.
