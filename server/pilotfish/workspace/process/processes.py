@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import os
 import secrets
-import shutil
 import signal
 import tempfile
 import time
@@ -27,11 +26,13 @@ from pilotfish.errors import ToolError
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.effects import Effect
 from pilotfish.workspace.git.repository import tame_repository, tracked
+from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.process.job import Job
 from pilotfish.workspace.process.orphan_reaper import OrphanReaper
 from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, find, now_in_ticks
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Confinement, Denied
+from pilotfish.workspace.sandbox.inner_repositories import protect_repositories
 from pilotfish.workspace.sandbox.overlay import MAX_WRITTEN_BYTES, Changes, View
 from pilotfish.workspace.sandbox.protected import GIT_WRITERS, Protection, pin, protect, protect_instructions
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
@@ -338,7 +339,7 @@ class Processes:
         self, command: str, tell: Tell, leave: Leave, redirected: Redirected | None = None
     ) -> tuple[Job, tuple[str, ...]]:
         self._has_started = True
-        bash = shutil.which("bash")
+        bash = find_program("bash")
         if bash is None:
             raise ToolError("bash is not installed on this machine")
         if "\0" in command:
@@ -439,6 +440,7 @@ class Processes:
             )
             if leave.hides_secrets:
                 found = protect_instructions(found, leave.paths)
+                found = protect_repositories(found, _programs(command))
             return pin(found, hidden), hidden
 
         protected, hidden = await asyncio.to_thread(protection)
@@ -457,7 +459,7 @@ class Processes:
         )
         if proxy is not None:
             await proxy.start()
-        return Confinement(room, proxy)
+        return Confinement(room, proxy, self._environ)
 
     def _hidden(self, command: str, leave: Leave) -> tuple[Path, ...]:
         """The secret files that a command of the workspace sandbox does not see. Raises ToolError where git would
