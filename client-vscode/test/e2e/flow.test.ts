@@ -222,6 +222,8 @@ story('a first user', {}, (step) => {
     await workbench.showChat();
     await holds(text);
     await workbench.status('scripted');
+    // A prompt to a session that is still being opened waits, and goes to the server that starts after the crash.
+    await chat.locator('.turn').first().waitFor();
     await world.signalServer('SIGSTOP');
     await prompt.press('Enter');
     await chat.locator('.prompt.sending', { hasText: text }).waitFor();

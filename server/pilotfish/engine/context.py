@@ -27,7 +27,7 @@ from pilotfish.engine.model.editor.editor_models import EditorModels
 from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.engine.pending_approvals import PendingApprovals
 from pilotfish.errors import TurnError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import StoreNotice
@@ -87,6 +87,10 @@ class EngineContext:
         self._store_notices: list[StoreNotice] = []
         self._sandbox_words: dict[tuple[str, bool, tuple[str, ...]], str] = {}
         self._gate = asyncio.Lock()
+        self.files_changed: Callable[[], Awaitable[None]] | None = None
+        """told of files that a turn has changed"""
+        self.attribution_problems: Callable[[], Sequence[str]] = tuple
+        """why commits do not say which turns wrote them, though the user wants that"""
 
     def new_id(self, kind: str) -> str:
         return f"{kind}_{uuid.uuid4().hex[:20]}"

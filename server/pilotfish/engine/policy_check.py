@@ -25,7 +25,9 @@ from pilotfish.config.settings import Settings, load_user
 from pilotfish.conversation.messages import Category
 from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import PilotfishError, Refused
-from pilotfish.policy.judge import Mode, Rule, Verdict, describe
+from pilotfish.policy.rule_suggestions import describe
+from pilotfish.policy.rules import Rule
+from pilotfish.policy.verdict import Mode, Verdict
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve

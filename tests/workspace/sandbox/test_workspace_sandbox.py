@@ -14,14 +14,19 @@ from pathlib import Path
 
 import pytest
 
+from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.process.process_tree import find
-from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Finished, Leave, Processes
+from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.sandbox.protected import MASK_MODE
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 if find_sandbox().bwrap is None and not os.environ.get("PILOTFISH_GATE"):
     pytest.skip(f"the workspace sandbox does not work here: {find_sandbox().reason}", allow_module_level=True)
+
+
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""A Python of a hidden home does not start, and an attack that does not start proves nothing."""
 
 
 @pytest.fixture
@@ -49,11 +54,11 @@ def root(home: Path) -> Path:
 @pytest.fixture
 async def confined(home: Path, root: Path) -> AsyncGenerator[Processes]:
     sandbox = replace(find_sandbox(), identity='[user]\n\tname = "A"\n\temail = "a@b"\n', home=home)
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    environ = {"PATH": SYSTEM_PATH, "HOME": str(home)}
     made = Processes([root], sandbox=lambda: sandbox, environ=environ)
     yield made
     await made.aclose()
-    assert find(made._name).sure == set()
+    assert find(made._launcher.name).sure == set()
 
 
 def git(folder: Path, *words: str) -> str:
@@ -359,7 +364,7 @@ async def test_the_home_lasts_as_long_as_the_session(confined: Processes, home: 
     assert (await run(confined, "echo x > ~/.cargo/bin/tool")).denied.paths == ()
     assert (home / ".cargo/bin/tool").read_text() == "a tool\n"
     assert not (home / "x").exists()
-    folders = confined._folders
+    folders = confined._launcher.folders
     assert folders is not None
     await confined.aclose()
     assert not folders.base.exists()
@@ -402,6 +407,11 @@ ESCAPES = [
     "ls /proc/1/root/root/.ssh",
     "kill -0 $SERVER",
 ]
+
+
+async def test_the_attempts_below_really_start(confined: Processes) -> None:
+    programs = "python3 -c pass && for one in mount unshare find cp ps; do command -v $one; done"
+    assert (await run(confined, programs)).code == 0
 
 
 @pytest.mark.parametrize("attempt", ESCAPES)
