@@ -31,7 +31,8 @@ from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
 from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
-from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
+from pilotfish.policy.rule_suggestions import narrowest_rule
+from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet

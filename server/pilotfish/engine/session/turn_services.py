@@ -25,7 +25,8 @@ from pilotfish.engine.session.briefing import Briefing
 from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.engine.turn.context_window import WindowLimit
 from pilotfish.errors import FailureKind, StorageError, ToolError
-from pilotfish.policy.judge import CallFacts, Rule, Verdict
+from pilotfish.policy.rules import CallFacts, Rule
+from pilotfish.policy.verdict import Verdict
 from pilotfish.store.catalog import SessionRow
 from pilotfish.workspace.workspace import Workspace
 
