@@ -46,13 +46,15 @@ story(
       await workbench.command('Pilotfish: Show or Hide Which Turn Wrote These Lines');
       // VS Code draws the words as generated content, which is no text of the page.
       const shown = async (count: number) => {
-        await page.waitForFunction(
-          (wanted) =>
-            [...document.querySelectorAll('.monaco-editor .view-line span')].filter((span) =>
-              getComputedStyle(span, '::after').content.includes('Pilotfish: Look at validity'),
-            ).length === wanted,
-          count,
-        );
+        const spans = page.locator('.monaco-editor .view-line span');
+        const drawn = () =>
+          spans.evaluateAll((all) => all.map((span) => getComputedStyle(span, '::after').content).filter(Boolean));
+        for (let attempt = 0; ; attempt += 1) {
+          const words = (await drawn()).filter((content) => content.includes('Pilotfish: Look at validity'));
+          if (words.length === count) return;
+          assert.ok(attempt < 300, `${count} turns were expected, and ${words.length} are shown`);
+          await page.waitForTimeout(100);
+        }
       };
       await shown(2);
       await workbench.shot('60-authors');
