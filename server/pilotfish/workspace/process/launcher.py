@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import os
 import secrets
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +20,13 @@ from pilotfish.errors import ToolError
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.effects import Effect
 from pilotfish.workspace.git.repository import tame_repository, tracked
+from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.process.job import Job
 from pilotfish.workspace.process.orphan_reaper import OrphanReaper
 from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, now_in_ticks
 from pilotfish.workspace.sandbox.confinement import Confinement
+from pilotfish.workspace.sandbox.inner_repositories import protect_repositories
 from pilotfish.workspace.sandbox.overlay import View
 from pilotfish.workspace.sandbox.protected import GIT_WRITERS, Protection, pin, protect, protect_instructions
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
@@ -95,7 +96,7 @@ class Launcher:
         self, command: str, cwd: Path, tell: Tell, leave: Leave, redirected: Redirected | None = None
     ) -> Job:
         """Start a command. Raises ToolError if it cannot be started."""
-        bash = shutil.which("bash")
+        bash = find_program("bash")
         if bash is None:
             raise ToolError("bash is not installed on this machine")
         marker, born = f"{self.name}.{next(self._numbers)}", now_in_ticks()
@@ -200,6 +201,7 @@ class Launcher:
             )
             if leave.hides_secrets:
                 found = protect_instructions(found, leave.paths)
+                found = protect_repositories(found, _programs(command))
             return pin(found, hidden), hidden
 
         protected, hidden = await asyncio.to_thread(protection)
@@ -218,7 +220,7 @@ class Launcher:
         )
         if proxy is not None:
             await proxy.start()
-        return Confinement(room, proxy)
+        return Confinement(room, proxy, self._environ)
 
     def _hidden(self, command: str, leave: Leave) -> tuple[Path, ...]:
         """The secret files that a command of the workspace sandbox does not see. Raises ToolError where git would

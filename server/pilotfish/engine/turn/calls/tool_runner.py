@@ -290,6 +290,8 @@ class ToolRunner:
             result = await self._run_with_retries(tool, context, allowed.args)
             for change in result.changes:
                 await turn.recording.record_change(call_id, change)
+            if result.changes:
+                await turn.ports.files_changed()
             return await self._completed(call_id, result, allowed)
 
     async def _run_with_retries(self, tool: Tool[Any], context: Context, args: Args) -> Result:
