@@ -261,8 +261,8 @@ class Loader:
         frontend.listeners.append(generic_client.on_update)
         frontend.listeners.append(self._refresh_lenses)
         if not parts.client.ours:
-            engine.ask_for_trust = generic_client.ask_for_trust
-            parts.editor.ask_to_write = generic_client.ask_to_write
+            engine.ask_for_trust = generic_client.questions.ask_for_trust
+            parts.editor.ask_to_write = generic_client.questions.ask_to_write
             frontend.ask_for_text = generic_client.ask_for_text
         if parts.client.hello.client.mcp:
             engine.mcp.changed.append(partial(_tell_of_servers, parts.connection, engine))

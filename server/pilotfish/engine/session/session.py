@@ -28,7 +28,7 @@ from pilotfish.engine.session.review import Review
 from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
