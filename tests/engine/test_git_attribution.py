@@ -27,6 +27,7 @@ def _identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # pyrig
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "ada@example.org")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setattr(git_attribution, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("pilotfish.workspace.git.repository.TIMEOUT", 60)  # a busy machine starts git slowly
 
 
 def git(root: Path, *words: str) -> str:
