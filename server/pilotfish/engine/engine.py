@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pilotfish.config.settings import Mode, Settings
 from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
-from pilotfish.conversation.records import Receipt
+from pilotfish.conversation.records import FileChangeRecord, Receipt
 from pilotfish.engine import transcript_pages
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.memory import MemoryFile
@@ -371,6 +371,12 @@ class Engine(EngineContext):
         await session.edits_recorded()
         async with session.leased():
             return await uninterrupted(session.review.decide(decision, path, hunk_ids))
+
+    def has_changed(self, path: Path) -> bool:
+        """Whether a turn of an open session has changed a file."""
+        uri = path.as_uri()
+        records = (record for session in self._sessions.values() for record in session.conversation.file_records)
+        return any(isinstance(record, FileChangeRecord) and record.uri == uri for record in records)
 
     async def blame(self, path: Path) -> tuple[WrittenLines, ...]:
         """The lines of a file that turns wrote, of the newest sessions of its folder."""
