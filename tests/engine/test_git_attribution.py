@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.engine import Rig, rig
 from tests.support.provider import Call, call, calls, say
 
 from pilotfish.engine import git_attribution
+from pilotfish.workspace.git import attribution
 from pilotfish.workspace.git.attribution import HOOK
 
 FIRST = "one\ntwo\nthree\n"
@@ -26,6 +29,7 @@ def _identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # pyrig
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "ada@example.org")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setattr(git_attribution, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("pilotfish.workspace.git.repository.TIMEOUT", 60)  # a busy machine starts git slowly
 
 
 def git(root: Path, *words: str) -> str:
@@ -157,6 +161,22 @@ async def test_hooks_of_the_user_are_left_alone(tmp_path: Path, place: str) -> N
         assert len(warned) == trusted
 
 
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path) -> None:
+    """A command in the workspace sandbox that runs git can put links there."""
+    root, outside = repository(tmp_path), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "trailers").write_text("of somebody else\n")
+    shutil.rmtree(root / ".git/hooks")
+    (root / ".git/hooks").symlink_to(outside)
+    (root / ".git/pilotfish").symlink_to(outside)
+    place = attribution.repository(root, dict(os.environ))
+    assert place is not None
+    attribution.write_trailers(place, "a commit", [("a.txt", "Pilotfish-Turn: x")])
+    assert attribution.install_hook(place) == "the folder of the hooks of this repository is a link"
+    attribution.remove_hook(place)
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"trailers": "of somebody else\n"}
+
+
 async def test_a_linked_work_tree_has_trailers_of_its_own(tmp_path: Path) -> None:
     main = tmp_path / "main"
     main.mkdir()
@@ -181,3 +201,30 @@ async def test_with_the_setting_off_git_gets_nothing(tmp_path: Path) -> None:
         assert {path.name for path in (root / ".git/hooks").iterdir()} == before
         assert not (root / ".git/pilotfish").exists()
         assert git(root, "notes", "--ref=pilotfish", "list") == ""
+
+
+async def test_a_look_at_a_repository_without_new_commits_runs_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path)
+    asked: list[str] = []
+    looked = asyncio.Event()
+    look = git_attribution.GitAttribution._look  # pyright: ignore[reportPrivateUsage] -- to see that it looks on
+
+    async def noted(*given: Any) -> None:
+        await look(*given)
+        asked.append("look")
+        if len(asked) > 5:
+            looked.set()
+
+    def run_git(*_: object) -> None:
+        asked.append("git")
+
+    async with rig(tmp_path, say("hello"), gitAttribution="notes"):
+        monkeypatch.setattr(git_attribution.GitAttribution, "_look", noted)
+        while not asked:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr("pilotfish.workspace.git.attribution.run_git", run_git)
+        asked.clear()
+        await looked.wait()
+        assert set(asked) == {"look"}

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, ModelResponse
 from pydantic_ai.usage import RequestUsage
 from tests.support.history import broken_histories, parse, sound_histories
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import (
     CanonicalMessage,
@@ -491,7 +492,7 @@ def test_an_optional_field_that_the_library_refuses_is_not_sent() -> None:
     assert [part.content for part in from_canonical(strange).parts if isinstance(part, vendor.UserPromptPart)] == ["hi"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(120), deadline=None)
 @given(st.one_of(broken_histories, sound_histories))
 def test_any_canonical_history_can_be_converted(history: tuple[CanonicalMessage, ...]) -> None:
     from pilotfish.conversation.history.sanitizer import repair
