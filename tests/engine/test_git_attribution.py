@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.engine import Rig, rig
@@ -28,6 +29,7 @@ def _identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # pyrig
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "ada@example.org")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setattr(git_attribution, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("pilotfish.workspace.git.repository.TIMEOUT", 60)  # a busy machine starts git slowly
 
 
 def git(root: Path, *words: str) -> str:
@@ -199,3 +201,30 @@ async def test_with_the_setting_off_git_gets_nothing(tmp_path: Path) -> None:
         assert {path.name for path in (root / ".git/hooks").iterdir()} == before
         assert not (root / ".git/pilotfish").exists()
         assert git(root, "notes", "--ref=pilotfish", "list") == ""
+
+
+async def test_a_look_at_a_repository_without_new_commits_runs_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path)
+    asked: list[str] = []
+    looked = asyncio.Event()
+    look = git_attribution.GitAttribution._look  # pyright: ignore[reportPrivateUsage] -- to see that it looks on
+
+    async def noted(*given: Any) -> None:
+        await look(*given)
+        asked.append("look")
+        if len(asked) > 5:
+            looked.set()
+
+    def run_git(*_: object) -> None:
+        asked.append("git")
+
+    async with rig(tmp_path, say("hello"), gitAttribution="notes"):
+        monkeypatch.setattr(git_attribution.GitAttribution, "_look", noted)
+        while not asked:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr("pilotfish.workspace.git.attribution.run_git", run_git)
+        asked.clear()
+        await looked.wait()
+        assert set(asked) == {"look"}

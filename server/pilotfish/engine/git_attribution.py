@@ -51,6 +51,8 @@ class GitAttribution:
         self._looking = asyncio.Lock()
         self._seen: dict[Path, int] = {}
         """reflog → where its next entries begin"""
+        self._places: dict[Path, git.Repository] = {}
+        """folder → its repository, asked again when a turn changes files"""
         self._hooked: dict[Path, git.Repository] = {}
         self._problems: dict[Path, str] = {}
 
@@ -73,6 +75,7 @@ class GitAttribution:
     async def files_changed(self) -> None:
         """A turn has changed files: the next commit may have them."""
         if self._engine.settings.git_attribution == "trailer":
+            self._places.clear()
             await self._for_each(self._offer_trailers)
 
     async def _for_each(self, work: Callable[[git.Repository], Awaitable[None]]) -> None:
@@ -137,9 +140,13 @@ class GitAttribution:
         """The repositories of the trusted folders, each once."""
         engine = self._engine
         roots = [root for root in engine.roots if engine.trusted(str(root))]
-        environ = clean_environment(os.environ)
-        found = [await asyncio.to_thread(git.repository, root, environ) for root in roots]
-        return list({place.top: place for place in found if place is not None}.values())
+        for root in roots:
+            if root not in self._places:
+                place = await asyncio.to_thread(git.repository, root, clean_environment(os.environ))
+                if place is not None:
+                    self._places[root] = place
+        found = [self._places[root] for root in roots if root in self._places]
+        return list({place.top: place for place in found}.values())
 
     async def _left_behind(self) -> list[git.Repository]:
         """The repositories that may still have our hook."""
