@@ -91,7 +91,11 @@ def _verdict(case: Case, decision: Decision, reason: str, rule: Rule | None = No
 def _may_change(case: Case) -> str | None:
     """Return why the call may change something. None if it only reads."""
     if case.study is not None:
-        return None if case.only_reads() else f"this command may change something: {_doubt(case)}"
+        if case.only_reads():
+            return None
+        if not case.trusted and case.facts.walled and case.finding.effect <= Effect.RUNS and not case.facts.for_real:
+            return "this command may run code of the folder"
+        return f"this command may change something: {_doubt(case)}"
     if case.facts.category in {Category.WRITE, Category.EXECUTE} and not case.facts.mcp_reads:
         return "this may change something"
     changes = any(fact.access != "read" for fact in case.facts.paths)

@@ -12,12 +12,15 @@ import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.process.process_tree import find
 from pilotfish.workspace.process.processes import Finished, Processes
+from pilotfish.workspace.sandbox import readonly_sandbox
+from pilotfish.workspace.sandbox import sandbox as sandbox_module
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.sandbox.protected import MASK_MODE
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
@@ -306,9 +309,11 @@ async def test_the_folders_of_other_sessions_are_out_of_sight(
 ) -> None:
     """Also where `TMPDIR` is no hidden folder: a proxy of another command lies there."""
     assert (await run(confined, "ls /usr/share/doc | grep -c .")).code == 0
-    monkeypatch.setattr(tempfile, "tempdir", "/usr/share/doc")
+    for module in (sandbox_module, readonly_sandbox):
+        monkeypatch.setattr(module, "tempfile", SimpleNamespace(gettempdir=lambda: "/usr/share/doc"))
     for leave in (WORKSPACE_LEAVE, READ_ONLY_LEAVE):
         assert (await run(confined, "ls /usr/share/doc | wc -l", leave)).output == "0\n"
+    monkeypatch.undo()
     (root / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(root / "tmp"))
     inner = Processes([root], sandbox=lambda: confined.sandbox, environ={"PATH": SYSTEM_PATH})
