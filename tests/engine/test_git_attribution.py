@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.support.engine import Rig, rig
 from tests.support.provider import Call, call, calls, say
 
 from pilotfish.engine import git_attribution
+from pilotfish.workspace.git import attribution
 from pilotfish.workspace.git.attribution import HOOK
 
 FIRST = "one\ntwo\nthree\n"
@@ -181,6 +183,22 @@ async def test_hooks_of_the_user_are_left_alone(tmp_path: Path, place: str) -> N
         assert not (root / ".husky").exists()
         warned = [notice for notice in turn.notices() if "get no trailers" in notice]
         assert len(warned) == trusted
+
+
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path) -> None:
+    """A command in the workspace sandbox that runs git can put links there."""
+    root, outside = repository(tmp_path), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "trailers").write_text("of somebody else\n")
+    shutil.rmtree(root / ".git/hooks")
+    (root / ".git/hooks").symlink_to(outside)
+    (root / ".git/pilotfish").symlink_to(outside)
+    place = attribution.repository(root, dict(os.environ))
+    assert place is not None
+    attribution.write_trailers(place, "a commit", [("a.txt", "Pilotfish-Turn: x")])
+    assert attribution.install_hook(place) == "the folder of the hooks of this repository is a link"
+    attribution.remove_hook(place)
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"trailers": "of somebody else\n"}
 
 
 async def test_a_linked_work_tree_has_trailers_of_its_own(tmp_path: Path) -> None:

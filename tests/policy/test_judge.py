@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.policy import command, corpus, edit, fetch, place, read
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import Category
 from pilotfish.policy.judge import judge
@@ -500,7 +501,7 @@ def test_writing_the_placeholder_of_a_secret_asks() -> None:
 
 
 @given(st.sampled_from([text for _, text in corpus()]), st.sampled_from(list(Mode)), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_every_verdict_has_a_reason(text: str, mode: Mode, trusted: bool) -> None:
     verdict = judge(command(text), mode, (), trusted)
     assert verdict.reason
@@ -514,7 +515,7 @@ def test_a_reason_is_one_line_for_any_path() -> None:
 
 
 @given(st.text(max_size=80), st.sampled_from(list(Mode)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_no_text_crashes_policy(text: str, mode: Mode) -> None:
     judge(command(text), mode, (deny("bash", text or "x"), ask("bash", "x *"), allow("bash", "y")))
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.policy import command, corpus, edit, fetch, place, read
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import Category
 from pilotfish.policy.judge import judge
@@ -147,7 +148,7 @@ def test_always_allow_is_not_offered(facts: CallFacts) -> None:
 
 
 @given(st.sampled_from([text for _, text in corpus()]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_a_suggested_rule_allows_the_call_but_no_longer_chain(text: str) -> None:
     facts = command(text)
     rule = narrowest_rule(facts, "session")

@@ -321,7 +321,7 @@ def _layers(scene: Scene, home: Path | None) -> dict[Path, Layer]:
             if place.exists() and place != Path("/"):
                 layers[place] = how
 
-    lay(HIDDEN_FOLDERS, "hide")
+    lay((*HIDDEN_FOLDERS, tempfile.gettempdir()), "hide")
     lay(HIDDEN_FILES, "hide")
     lay(SYSTEM_IN_HIDDEN, "show")
     if home is not None:
@@ -330,6 +330,7 @@ def _layers(scene: Scene, home: Path | None) -> dict[Path, Layer]:
         lay((home / name for name in TOOL_SECRETS), "hide")
     lay((git for root in scene.roots if (git := linked_git_folder(root)) is not None), "show")
     lay(scene.roots, "show")
+    lay((scene.scratch,), "hide")
     lay(scene.secrets, "hide")
     lay(scene.shown, "show")
     return layers
