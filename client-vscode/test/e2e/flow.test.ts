@@ -143,6 +143,7 @@ story('a first user', {}, (step) => {
     );
     await workbench.ask('Clean up');
     await workbench.card.waitFor();
+    await workbench.card.getByText('Deletes build and everything in it.', { exact: true }).waitFor();
     await workbench.shot('10-command');
     await workbench.button('Deny…').click();
     await chat.locator('.card textarea').fill('Use make clean');

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pilotfish.config.settings import Mode, Settings
 from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
-from pilotfish.conversation.records import Receipt
+from pilotfish.conversation.records import FileChangeRecord, Receipt
 from pilotfish.engine import transcript_pages
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.memory import MemoryFile
@@ -31,7 +31,7 @@ from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
 from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
-from pilotfish.policy.rule_suggestions import narrowest_rule
+from pilotfish.policy.rule_suggestions import suggest_rule
 from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
@@ -372,6 +372,12 @@ class Engine(EngineContext):
         async with session.leased():
             return await uninterrupted(session.review.decide(decision, path, hunk_ids))
 
+    def has_changed(self, path: Path) -> bool:
+        """Whether a turn of an open session has changed a file."""
+        uri = path.as_uri()
+        records = (record for session in self._sessions.values() for record in session.conversation.file_records)
+        return any(isinstance(record, FileChangeRecord) and record.uri == uri for record in records)
+
     async def blame(self, path: Path) -> tuple[WrittenLines, ...]:
         """The lines of a file that turns wrote, of the newest sessions of its folder."""
         folder = next((str(root) for root in self.roots if path.is_relative_to(root)), None)
@@ -425,7 +431,7 @@ class Engine(EngineContext):
             secret=place.secret,
             root=None if place.root is None else str(place.root),
         )
-        rule = narrowest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
+        rule = suggest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
         if rule is not None and rule not in session.rules:
             session.rules.append(rule)
 

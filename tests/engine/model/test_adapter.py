@@ -35,8 +35,6 @@ from pilotfish.engine.model.adapter import (
     find_dangling_tool_calls,
     from_canonical,
     get_content,
-    get_tool_call_ids,
-    get_tool_return_ids,
     to_canonical,
 )
 from pilotfish.errors import UnreadableMessage
@@ -439,8 +437,8 @@ def test_text_and_ids_are_read_from_any_form_of_a_message() -> None:
         {"content": "let me", "tool_calls": [{"id": "tc_1", "function": {"name": "bash", "arguments": "{}"}}]},
     ]
     assert [get_content(form) for form in forms] == ["let me"] * 4
-    assert [get_tool_call_ids(form) for form in forms] == [{"tc_1"}] * 4
-    assert [get_tool_return_ids(form) for form in forms] == [set[str]()] * 4
+    assert [to_canonical(form).get_tool_call_ids() for form in forms] == [{"tc_1"}] * 4
+    assert [to_canonical(form).get_tool_return_ids() for form in forms] == [set[str]()] * 4
     assert [find_dangling_tool_calls([form]) for form in forms] == [{"tc_1"}] * 4
 
 
