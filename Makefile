@@ -25,7 +25,10 @@ demo: $(READY) ## a real turn over stdio with the embedded model; needs no key
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-14s %s\n' "$$target" "$$text"; done
 
-test: lint types contracts test-python test-client ## everything that needs no editor: the five targets below
+# What has one process runs two at a time; the Python tests have two workers of their own.
+test: $(READY) $(MODULES) $(FOREIGN) ## everything that needs no editor: the five targets below
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types test-client lint contracts
+	$(MAKE) --no-print-directory test-python
 
 $(READY): pyproject.toml requirements/dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

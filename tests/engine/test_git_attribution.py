@@ -123,6 +123,18 @@ async def test_a_commit_of_the_agent_right_after_its_edit_has_the_trailers(tmp_p
         assert git(root, "log", "-1", "--format=%B") == f"Agent\n\n{trailers_in(turn, done)}"
 
 
+async def test_a_commit_right_before_the_end_of_the_process_gets_its_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path)
+    monkeypatch.setattr(git_attribution, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(git_attribution, "CLOSE_SECONDS", 60)
+    commit = call("bash", command="git commit -a -m Agent", for_real=True)
+    async with rig(tmp_path, READ, EDIT, commit, say("done"), mode="auto", gitAttribution="notes") as turn:
+        done = await edited(turn)
+    assert (await note_of(root, "HEAD")).startswith(f"a.txt:2-3 {turn.session_id}/{done}\n")
+
+
 async def test_the_hook_goes_with_the_setting(tmp_path: Path) -> None:
     root = repository(tmp_path)
     hook = root / ".git/hooks/prepare-commit-msg"
@@ -139,6 +151,18 @@ async def test_the_hook_goes_with_the_setting(tmp_path: Path) -> None:
     async with rig(tmp_path):
         while hook.exists():
             await asyncio.sleep(0.02)
+
+
+async def test_notes_in_place_of_trailers_remove_the_hook(tmp_path: Path) -> None:
+    root = repository(tmp_path)
+    async with rig(tmp_path, READ, EDIT, say("done"), mode="edit", gitAttribution="trailer") as turn:
+        await edited(turn)
+        turn.engine.set_settings(turn.engine.settings.model_copy(update={"git_attribution": "notes"}))
+        while (root / ".git/hooks/prepare-commit-msg").exists():
+            await asyncio.sleep(0.02)
+        git(root, "commit", "--quiet", "-a", "-m", "plain")
+        assert (await note_of(root, "HEAD")).startswith("a.txt:2-3 ")
+        assert git(root, "log", "-1", "--format=%B") == "plain"
 
 
 @pytest.mark.parametrize("place", ["a hook", "a folder of hooks", "no trust"])

@@ -92,7 +92,7 @@ class Case:
         found = [finding for finding in study.findings if not (finding.deletes and set(finding.deletes) <= scratch)]
         finding = worst(found)
         if finding.effect is Effect.RUNS and any(one.here for one in found) and self._moves(study):
-            return Finding(Effect.CHANGES, "it runs the scripts of another folder than the one of this session")
+            return Finding(Effect.CHANGES, "it runs scripts of a folder other than this session's")
         return finding
 
     def _moves(self, study: analysis.Study) -> bool:

@@ -108,7 +108,7 @@ def _by_mode(case: Case) -> tuple[Decision, str]:
     if case.mode is Mode.AUTO and case.trusted and not final and not facts.for_real:
         return "allow", "auto mode: no rule forbids it"
     if facts.mcp_reads:
-        return "allow", f"{one_line(facts.mcp or '')} only reads, says a server that you trust"
+        return "allow", f"{one_line(facts.mcp or '')} only reads, according to a server that you trust"
     if facts.mcp is not None:
         allowed = [rule.pattern for rule in case.rules if rule.tool == "mcp" and rule.decision == "allow"]
         if facts.mcp in {MCP_DIGEST.sub("", pattern) for pattern in allowed}:

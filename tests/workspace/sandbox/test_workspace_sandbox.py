@@ -364,7 +364,7 @@ async def test_masks_stay_until_the_last_command_ends(confined: Processes, root:
     await run(confined, "true")
     assert (root / ".vscode").is_dir()
     (root / ".vscode/settings.json").write_text("the user's own")
-    os.kill(job.family.leader, signal.SIGKILL)
+    os.kill(job.tree.leader, signal.SIGKILL)
     await job.ended()
     await gone(root / "AGENTS.md")
     assert names(root) & {".vscode", "AGENTS.md", ".vscode/settings.json"} == {".vscode", ".vscode/settings.json"}

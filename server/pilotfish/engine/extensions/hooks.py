@@ -46,7 +46,7 @@ def _check_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from error
+        raise ValueError(f"is not a regular expression: {error}") from error
     return pattern
 
 
@@ -193,8 +193,8 @@ def _add(outcome: HookOutcome, event: Event, hook: Hook, finished: Finished, err
         return
     if finished.code != 0:
         why = finished.stopped or f"exit code {finished.code}"
-        told = one_line(_clean(errors))[:300]
-        outcome.problems.append(f"The hook `{name}` failed ({why}){f': {told}' if told else ''}.")
+        details = one_line(_clean(errors))[:300]
+        outcome.problems.append(f"The hook `{name}` failed ({why}){f': {details}' if details else ''}.")
         return
     if not said.startswith("{"):
         if said and event == "UserPromptSubmit":

@@ -50,7 +50,7 @@ class Touched:
     follows: bool = False
     """If recursive: links below it are followed."""
     sure: bool = True
-    """The command is known to only read it, or to write it. Otherwise a program is given its name."""
+    """It is certain that the command only reads the path, or that it writes it. Otherwise a program gets its name."""
 
     def meets(self, name: str) -> bool:
         """Whether a recursive read includes a file with this name."""

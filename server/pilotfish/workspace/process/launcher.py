@@ -139,7 +139,7 @@ class Launcher:
         return Job(
             command=command,
             process=process,
-            family=ProcessTree(process.pid, marker, born),
+            tree=ProcessTree(process.pid, marker, born),
             output=output,
             place=place,
             tell=tell,

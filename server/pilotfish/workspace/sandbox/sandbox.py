@@ -198,10 +198,10 @@ class Sandbox:
     def words(self) -> str:
         """for the status page and for people"""
         if self.bwrap is None:
-            told = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
+            words = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
         else:
-            told = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
-        return f"{told}; {self.read_only.words}"
+            words = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
+        return f"{words}; {self.read_only.words}"
 
     @property
     def network_words(self) -> str:
