@@ -146,13 +146,15 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
 @EVERY_VERSION
 async def test_the_whole_journey_in_every_version(world: World):
     path = world.folder / "greet.py"
-    tests = 'python3 -B -c "import greet; print(\'the test saw\', greet.greet())"; touch seen'
+    tests = "python3 -B -c \"import greet; print('the test saw', greet.greet())\"; touch seen"
     world.script("play", *edit("Helo", "Hello")[:2], say("It is ", "**done**."))
     world.script("check", call("bash", command=tests), say("The test ", "**passes**."))
     world.script("slow", say("one ", "two ", end="stall"))
     world.script("next", say("The next answer."))
     async with world.editor(STATUSLINE) as editor:
-        await editor.lua("vim.cmd.edit('greet.py'); vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# typed, not saved' })")
+        await editor.lua(
+            "vim.cmd.edit('greet.py'); vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# typed, not saved' })"
+        )
         await editor.keys(":Pilotfish #play# please", "Enter")
         await editor.shows("Do you trust this folder?", "t  Trust this folder", "r  Read only")
         await answer(editor, "t")
