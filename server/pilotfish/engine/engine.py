@@ -31,7 +31,7 @@ from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
 from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
-from pilotfish.policy.rule_suggestions import narrowest_rule
+from pilotfish.policy.rule_suggestions import suggest_rule
 from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
@@ -431,7 +431,7 @@ class Engine(EngineContext):
             secret=place.secret,
             root=None if place.root is None else str(place.root),
         )
-        rule = narrowest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
+        rule = suggest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
         if rule is not None and rule not in session.rules:
             session.rules.append(rule)
 

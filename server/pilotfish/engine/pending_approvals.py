@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question
-from pilotfish.policy.rule_suggestions import describe, narrowest_rule, refusing_rule
+from pilotfish.policy.rule_suggestions import describe, refusing_rule, suggest_rule
 from pilotfish.policy.rules import CallFacts, Rule
 
 
@@ -70,8 +70,8 @@ def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tup
     offered: list[tuple[OptionId, str, Rule | None]] = [
         ("allow_once", "Allow once", None),
         ("allow_real", "Run it for real", None),
-        ("allow_session", "Allow for this session", narrowest_rule(facts, "session")),
-        ("allow_always", "Always allow", narrowest_rule(facts, "workspace")),
+        ("allow_session", "Allow for this session", suggest_rule(facts, "session")),
+        ("allow_always", "Always allow", suggest_rule(facts, "workspace")),
         ("reject", "Deny", None),
         ("reject_always", "Always deny", _deny_rule(facts)),
     ]
@@ -87,5 +87,5 @@ def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tup
 def _deny_rule(facts: CallFacts) -> Rule | None:
     """The rule of “Always deny”: for this exact command, or for all changes of this file."""
     general = facts.command is None and facts.mcp is None
-    allowing = narrowest_rule(facts, "workspace") if general else None
+    allowing = suggest_rule(facts, "workspace") if general else None
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")

@@ -351,7 +351,7 @@ class Handlers(ConnectionHandlers):
 def _file(uri: str) -> Path:
     path = path_of(uri)
     if path is None:
-        raise BadRequest(f"uri: {uri!r} is no file URI", field="uri")
+        raise BadRequest(f"uri: {uri!r} is not a file URI", field="uri")
     return path
 
 
@@ -360,5 +360,5 @@ def _folder(uri: str | None) -> str | None:
         return None
     path = path_of(uri)
     if path is None:
-        raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
+        raise BadRequest(f"workspaceFolder: {uri!r} is not a file URI", field="workspaceFolder")
     return str(path)
