@@ -20,21 +20,24 @@ from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
 from pilotfish.conversation.records import Receipt
 from pilotfish.engine import transcript_pages
+from pilotfish.engine.background_job import JobSpec, drop_results
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.memory import MemoryFile
-from pilotfish.engine.frontend import Answer, Frontend, Outcome, Question, Session
+from pilotfish.engine.frontend import Answer, Background, Frontend, Outcome, Question, Session
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.session.blame import WrittenLines, blame
 from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
 from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
+from pilotfish.engine.session.take_over import take_over
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
-from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
+from pilotfish.errors import BadRequest, SessionBusy, ToolError, UnknownCall, UnknownSession
 from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
 from pilotfish.telemetry.export import flush_export
+from pilotfish.workspace.edits.changes import FileChange
 
 if TYPE_CHECKING:
     from pilotfish.engine.mcp.connection import Connection
@@ -92,6 +95,8 @@ class Engine(EngineContext):
     ) -> None:
         super().__init__(settings, ledger, frontend, roots=roots, trusted=trusted, clock=clock)
         self._sessions: dict[str, LiveSession] = {}
+        self._background: dict[str, Background] = {}
+        """the background tasks of sessions, as they were last read"""
         self.mcp.changed.append(self._report_servers)
 
     async def leave_turns_open(self) -> None:
@@ -136,6 +141,7 @@ class Engine(EngineContext):
         self, folder: str | None = None, query: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> ListedSessions:
         listed = await self.catalog.list(_real(folder), query, cursor, limit)
+        await self.read_background([row.id for row in listed.sessions])
         return ListedSessions(
             sessions=tuple(self._session(row) for row in listed.sessions),
             next_cursor=listed.next_cursor,
@@ -145,7 +151,9 @@ class Engine(EngineContext):
     async def load(self, session_id: str, before: str | None = None, limit: int = 200) -> LoadedSession:
         """The newest items of the transcript, or those before the item `before`."""
         session = await self._open(session_id)
-        await session.resume()
+        await self.read_background([session_id])
+        if not self._is_in_background(session_id):
+            await session.resume()
         await session.wait_written()
         async with session.conversation.paused():
             running = session.running_turn
@@ -163,7 +171,14 @@ class Engine(EngineContext):
 
     async def session(self, session_id: str) -> Session:
         """The current state of a session."""
+        await self.read_background([session_id])
         return self._session((await self._open(session_id)).row)
+
+    async def look(self, session_id: str) -> Session:
+        """The stored state of a session, which is not opened: a turn that its process left open stays open."""
+        row = await self.catalog.get(session_id)
+        await self.read_background([session_id])
+        return self._session(row)
 
     async def rename(self, session_id: str, title: str) -> Session:
         session = await self._open(session_id)
@@ -185,6 +200,7 @@ class Engine(EngineContext):
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
+        job = await self.job_of(session_id)
         lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything is stopped
         try:
             await session.aclose()
@@ -192,6 +208,9 @@ class Engine(EngineContext):
         finally:
             self._drop(session)
             lease.release()
+        if job is not None:
+            spec = JobSpec.model_validate_json(job.spec)
+            await asyncio.to_thread(drop_results, spec, self.ledger.directory, session_id)
         shown = self.transcript_path(session_id)
         for path in (shown, *shown.parent.glob(f"{shown.stem}-*.md")):
             path.unlink(missing_ok=True)
@@ -302,6 +321,10 @@ class Engine(EngineContext):
             return Receipt(took_ms=round((self.clock() - began) * 1000))
         return outcome.receipt
 
+    async def idle(self, session_id: str) -> None:
+        """Return when no turn runs in a session."""
+        await (await self._open(session_id)).line.idle()
+
     async def retry(self, session_id: str) -> None:
         """If the turn waits before a retry, retry now."""
         session = await self._open(session_id)
@@ -330,6 +353,42 @@ class Engine(EngineContext):
         session = await self._open(session_id)
         async with session.between_turns():
             return await uninterrupted(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
+
+    async def read_background(self, session_ids: Sequence[str]) -> None:
+        """Read the states of the background tasks of these sessions again."""
+        jobs = await self.ledger.read(lambda tables: tables.jobs.of(session_ids))
+        for session_id in session_ids:
+            self._background.pop(session_id, None)
+        for job in jobs.values():
+            gone = job.state == "running" and self.copy is None and await self._is_free(job.session)
+            self._background[job.session] = Background(
+                state="interrupted" if gone else job.state,
+                place=job.place,
+                note=job.note,
+                has_changes=job.result is not None and job.state not in ("applied", "discarded"),
+            )
+
+    async def _is_free(self, session_id: str) -> bool:
+        """Whether no process has the lease of a session."""
+        try:
+            lease = await self.ledger.lease(session_id)
+        except SessionBusy:
+            return False
+        lease.release()
+        return True
+
+    def _is_in_background(self, session_id: str) -> bool:
+        background = self._background.get(session_id)
+        return self.copy is None and background is not None and background.state in ("queued", "running", "interrupted")
+
+    async def take_over(self, session_id: str, changes: Sequence[FileChange], left_out: Sequence[str] = ()) -> Reverted:
+        """Make the changes of a background task in the user's files, as a turn of its own that can be reviewed and
+        undone. A file that the user changed in the same lines is refused, and the others are changed. `left_out` are
+        paths that are no files."""
+        session = await self._open(session_id)
+        await session.edits_recorded()
+        async with session.between_turns():
+            return await uninterrupted(take_over(self, session, changes, left_out))
 
     async def restore(self, session_id: str, turn_id: str) -> RestoredSession:
         """Undo the file changes of a turn and of all later ones, and copy the conversation as it was before. The old
@@ -485,6 +544,7 @@ class Engine(EngineContext):
             busy=(session.line.busy or session.conversation.elsewhere is not None) if session else False,
             usage=session.conversation.usage if session else row.usage,
             elsewhere=session is not None and session.conversation.elsewhere is not None,
+            background=self._background.get(row.id),
             imported=row.imported > 0,
         )
 

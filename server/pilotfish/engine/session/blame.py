@@ -38,7 +38,7 @@ async def blame(ledger: Ledger, sessions: Sequence[str], path: Path, current: st
         name = path
         for entry in reversed(await ledger.history(session_id)):
             match entry.record:
-                case FileChangeRecord() as record if file_path(record.uri) == name:
+                case FileChangeRecord(background=False) as record if file_path(record.uri) == name:
                     changes.insert(0, (record.turn_id, await file_change(ledger, record)))
                     name = file_path(record.old_uri) if record.old_uri else name
                 case TurnStartRecord(turn_id=turn_id, prompt=prompt):

@@ -30,6 +30,7 @@ from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.judge import Rule
 from pilotfish.store.catalog import SessionRow
+from pilotfish.store.tables.jobs import UNFINISHED
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
@@ -65,6 +66,7 @@ class LiveSession:
             call_changed=self._call_changed,
             unsaved=self._unsaved,
             imported=row.imported,
+            copy=None if engine.copy is None else engine.copy.relocation,
         )
         self.briefing = Briefing(self)
         self.hooks = Hooks(lambda: chosen_sandbox(engine.settings))
@@ -332,6 +334,7 @@ class LiveSession:
         engine, resumes = self.engine, waiting.resumes is not None
         self._unsaved_reported = self._unsaved_reported and engine.ledger.unsaved is not None
         async with self.held():
+            await self._must_be_here()
             if not resumes:
                 await self.conversation.give_up()
             elif self.conversation.interrupted != waiting.resumes:
@@ -376,6 +379,16 @@ class LiveSession:
             if self._wants_title(outcome):
                 self._titling = asyncio.create_task(self._write_title(waiting.blocks), name=f"title of {self.row.id}")
             return outcome
+
+    async def _must_be_here(self) -> None:
+        """Raise SessionBusy while the turns of this session belong into the worktree of a background task."""
+        job = None if self.engine.copy is not None else await self.engine.job_of(self.row.id)
+        if job is not None and (job.state in UNFINISHED or (job.state == "done" and job.result)):
+            raise SessionBusy(
+                "The task in the background has not ended. Stop it first."
+                if job.state in UNFINISHED
+                else "Take over the changes of the task first, or discard them: the next turn builds on them."
+            )
 
     def _wants_title(self, outcome: Outcome) -> bool:
         engine = self.engine

@@ -34,6 +34,7 @@ from pilotfish.store.tables.blobs import Blobs, missing_blob
 from pilotfish.store.tables.bodies import Body, blobs_of, decode, encode, encode_whole
 from pilotfish.store.tables.connection import Connection, TextIndex
 from pilotfish.store.tables.heads import SessionHead, SessionHeads, unknown
+from pilotfish.store.tables.jobs import Jobs
 from pilotfish.store.titles import title_of
 
 LAST_N: Final = 1 << 62
@@ -58,6 +59,7 @@ class Tables(ABC):
         self.db = db
         self.index = index
         self.blobs = blobs
+        self.jobs = Jobs(db)
         self._heads = heads
         self._pins: Counter[str] | None = None
 
@@ -314,6 +316,7 @@ class Tables(ABC):
         self._heads.drop(clean(session_id))
         self.index.forget(key)
         self.blobs.forget(key)
+        self.jobs.forget(clean(session_id))
         self.db.execute("DELETE FROM chunks WHERE session = ?", (key,))
         self.db.execute("DELETE FROM records WHERE session = ?", (key,))
         self.db.execute("DELETE FROM sessions WHERE key = ?", (key,))
