@@ -30,7 +30,8 @@ from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.engine.pending_approvals import PendingApprovals
 from pilotfish.errors import TurnError
 from pilotfish.policy.judge import Rule
-from pilotfish.store.catalog import Catalog
+from pilotfish.store.catalog import Catalog, SessionRow
+from pilotfish.store.controls import Controls
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import StoreNotice
 from pilotfish.store.tables.jobs import JobRow
@@ -91,7 +92,12 @@ class EngineContext:
         self.clock = clock
         self.book = RuleBook()
         self.mcp = Servers(self.mcp_roots, self.mcp_inputs, self.server_fault)
-        self.asked = PendingApprovals(frontend)
+        self.controls = Controls(ledger)
+        self.asked = PendingApprovals(frontend, self.controls)
+        self.controllers: set[str] = set()
+        """users of the database, beside our own, who may answer, steer and stop the turns of this process"""
+        self.may_continue: Callable[[SessionRow], bool] = lambda _: True
+        """whether this process may continue a turn whose process has ended"""
         self.roots = [root.resolve() for root in roots]
         self.copy: WorkingCopy | None = None
         """set in a process that runs a background task"""

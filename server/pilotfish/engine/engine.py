@@ -31,11 +31,12 @@ from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.take_over import take_over
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
-from pilotfish.errors import BadRequest, SessionBusy, ToolError, UnknownCall, UnknownSession
+from pilotfish.errors import BadRequest, SessionBusy, ToolError, UnknownSession
 from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
+from pilotfish.store.tables.changes import LISTS
 from pilotfish.telemetry.export import flush_export
 from pilotfish.workspace.edits.changes import FileChange
 
@@ -98,6 +99,9 @@ class Engine(EngineContext):
         self._background: dict[str, Background] = {}
         """the background tasks of sessions, as they were last read"""
         self.mcp.changed.append(self._report_servers)
+        self.lists_changed: Callable[[], None] = lambda: None
+        """called when another process has changed what lists of sessions show"""
+        ledger.changes.on_change = self._changed_elsewhere
 
     async def leave_turns_open(self) -> None:
         """Before `aclose`: the turns that run are left for the next process to resume or close, as after a crash."""
@@ -134,7 +138,7 @@ class Engine(EngineContext):
             updated_at=now,
         )
         await self.catalog.create(row)
-        await self._add(row).open()
+        await self._watched(row)
         return self._session(row)
 
     async def list(
@@ -154,20 +158,25 @@ class Engine(EngineContext):
         await self.read_background([session_id])
         if not self._is_in_background(session_id):
             await session.resume()
-        await session.wait_written()
-        async with session.conversation.paused():
-            running = session.running_turn
-            if before is None:
-                items, has_more = await transcript_pages.newest(self.ledger, session_id, limit, running)
-            else:
-                items, has_more = await transcript_pages.older(self.ledger, session_id, before, limit, running)
-            return LoadedSession(
-                session=self._session(session.row),
-                items=items,
-                has_more=has_more,
-                last_seq=session.conversation.last_seq,
-                questions=self.questions(session_id),
-            )
+        await session.shared.look()
+        while True:
+            await session.wait_written()
+            async with session.conversation.paused():
+                running = session.running_turn
+                if before is None:
+                    items, has_more = await transcript_pages.newest(self.ledger, session_id, limit, running)
+                else:
+                    items, has_more = await transcript_pages.older(self.ledger, session_id, before, limit, running)
+                # Another process may have written meanwhile: the items must not have more than the client was shown.
+                if (await self.ledger.heads(session_id)).n <= session.conversation.n:
+                    return LoadedSession(
+                        session=self._session(session.row),
+                        items=items,
+                        has_more=has_more,
+                        last_seq=session.conversation.last_seq,
+                        questions=self.questions(session_id),
+                    )
+            await session.catch_up()
 
     async def session(self, session_id: str) -> Session:
         """The current state of a session."""
@@ -262,7 +271,7 @@ class Engine(EngineContext):
         await session.wait_written()
         upto = None if item_id is None else await transcript_pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
-        await self._add(row).open(forked=True)
+        await self._watched(row, forked=True)
         return self._session(row)
 
     async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
@@ -283,7 +292,7 @@ class Engine(EngineContext):
                 row = await self.catalog.import_legacy(text, new_id, workspace=folder, model=self.settings.model)
             except BadRequest:
                 raise error from None
-        await self._add(row).open(forked=True)
+        await self._watched(row, forked=True)
         return self._session(row)
 
     # -- turns ------------------------------------------------------------------------------------------------------
@@ -305,21 +314,7 @@ class Engine(EngineContext):
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
-        session = await self._open_in_order(session_id)
-        began = self.clock()
-        if call_id is not None:
-            if session.turn is None or not await session.turn.stop_call(call_id):
-                raise UnknownCall(f"No running call has the id {call_id!r}.")
-            return Receipt(
-                turn_id=session.turn.turn_id if session.turn else None,
-                took_ms=round((self.clock() - began) * 1000),
-                cancelled_calls=(call_id,),
-                killed_processes=session.workspace.processes.take_killed(),
-            )
-        outcome = await session.stop()
-        if outcome is None or outcome.receipt is None:
-            return Receipt(took_ms=round((self.clock() - began) * 1000))
-        return outcome.receipt
+        return await (await self._open_in_order(session_id)).control.cancel(call_id)
 
     async def idle(self, session_id: str) -> None:
         """Return when no turn runs in a session."""
@@ -327,19 +322,13 @@ class Engine(EngineContext):
 
     async def retry(self, session_id: str) -> None:
         """If the turn waits before a retry, retry now."""
-        session = await self._open(session_id)
-        if session.turn is not None:
-            session.turn.skip_backoff()
+        await (await self._open(session_id)).control.retry()
 
-    async def queue(self, session_id: str) -> tuple[WaitingPrompt, ...]:
-        return tuple((await self._open(session_id)).line.waiting)
+    async def queue(self, session_id: str) -> Sequence[WaitingPrompt]:
+        return await (await self._open(session_id)).control.queue()
 
     async def withdraw(self, session_id: str, prompt_id: str) -> None:
-        session = await self._open(session_id)
-        for waiting in tuple(session.line.waiting):
-            if waiting.prompt_id == prompt_id and session.line.withdraw(waiting):
-                return
-        raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
+        await (await self._open(session_id)).control.withdraw(prompt_id)
 
     async def undo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
         return await self._revert(session_id, turn_id, "undo", dry_run=dry_run)
@@ -398,7 +387,7 @@ class Engine(EngineContext):
             point = await restore_point(self.ledger, session_id, turn_id)
             reverted = await uninterrupted(revert_all(self.ledger, session, point.turns))
         row = await self.catalog.fork(session_id, self.new_id("ses"), point.before)
-        await self._add(row).open(forked=True)
+        await self._watched(row, forked=True)
         return RestoredSession(session=self._session(row), point=point, reverted=reverted)
 
     async def pending_changes(
@@ -441,11 +430,20 @@ class Engine(EngineContext):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
-        """Answer a question; None if no client can answer. Returns False if it was answered already."""
-        return self.asked.answer(approval_id, answer)
+        """Answer a question; None if no client can answer. Returns False if it was answered already. For a question of
+        another process `answered` says whether this answer was the first."""
+        if self.asked.answer(approval_id, answer):
+            return True
+        return any(session.shared.answer(approval_id, answer) for session in tuple(self._sessions.values()))
+
+    async def answered(self, approval_id: str, *, accepted: bool) -> bool:
+        """Whether an answer that `answer` has `accepted` was the first."""
+        sent = [await session.shared.answered(approval_id) for session in tuple(self._sessions.values())]
+        return next((first for first in sent if first is not None), accepted)
 
     def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
-        return self.asked.open(session_id)
+        shown = self._sessions.values() if session_id is None else filter(None, (self._sessions.get(session_id),))
+        return (*self.asked.open(session_id), *(one for session in shown for one in session.shared.questions()))
 
     # -- rules, status ----------------------------------------------------------------------------------------------
 
@@ -498,6 +496,20 @@ class Engine(EngineContext):
             running_turns=self._running(),
         )
 
+    # -- other processes --------------------------------------------------------------------------------------------
+
+    async def watch_lists(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when another process may have changed what lists of sessions show."""
+        self.lists_changed = changed
+        await self.ledger.changes.watch(LISTS)
+
+    def _changed_elsewhere(self, topics: frozenset[str] | None) -> None:
+        for session_id, session in self._sessions.items():
+            if topics is None or session_id in topics:
+                session.shared.changed()
+        if topics is not None and LISTS in topics:
+            self.lists_changed()
+
     # -- helpers ----------------------------------------------------------------------------------------------------
 
     async def _open(self, session_id: str) -> LiveSession:
@@ -506,6 +518,7 @@ class Engine(EngineContext):
             row = await self.catalog.get(session_id)
             session = self._sessions.get(session_id) or self._add(row)
         try:
+            await self.ledger.changes.watch(session_id)  # before it is read, so that no change is missed
             await session.open()
         except UnknownSession:  # another process has deleted it
             self._drop(session)
@@ -522,6 +535,12 @@ class Engine(EngineContext):
     def _drop(self, session: LiveSession) -> None:
         if self._sessions.get(session.row.id) is session:
             del self._sessions[session.row.id]
+            self.ledger.changes.unwatch(session.row.id)
+
+    async def _watched(self, row: SessionRow, *, forked: bool = False) -> None:
+        """Open a new session."""
+        await self.ledger.changes.watch(row.id)
+        await self._add(row).open(forked=forked)
 
     def _add(self, row: SessionRow) -> LiveSession:
         self._sessions[row.id] = session = LiveSession(self, row)

@@ -115,6 +115,17 @@ class Answer:
     """the part of the user interface that answered"""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserQuestion:
+    """A question of the tool `ask_user`."""
+
+    id: str
+    session_id: str
+    turn_id: str
+    question: str
+    options: tuple[str, ...]
+
+
 class Frontend(Protocol):
     """A client of the engine. One per process."""
 

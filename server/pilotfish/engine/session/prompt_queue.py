@@ -30,8 +30,10 @@ class WaitingPrompt:
 
     prompt_id: str
     blocks: tuple[Mapping[str, Any], ...]
-    kind: Literal["queue", "steer"]
     answer: asyncio.Future[Outcome]
+    kind: Literal["queue", "steer"] = "queue"
+    when_busy: WhenBusy = "queue"
+    """what to do if another process runs a turn"""
     take_back: Callable[[], bool] | None = None
     """for a steer: withdraws it from the running turn; returns False if that is too late"""
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
