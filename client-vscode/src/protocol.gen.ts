@@ -320,8 +320,8 @@ export interface FileChanged {
   via: "buffer" | "disk";
   callId?: string;
   oldUri?: string;
-  /** the change is in the worktree of a background task; the file itself is as it was */
-  background: boolean;
+  /** true if the change is in the worktree of a background task, and the file itself is as it was */
+  background?: boolean;
 }
 
 /** A file of which pending changes were kept or undone. */
@@ -512,8 +512,8 @@ export interface FileChangeItem {
   via: "buffer" | "disk";
   callId?: string;
   oldUri?: string;
-  /** the change is in the worktree of a background task; the file itself is as it was */
-  background: boolean;
+  /** true if the change is in the worktree of a background task, and the file itself is as it was */
+  background?: boolean;
 }
 
 /** The end of a turn. */

@@ -118,7 +118,7 @@ UPDATES: list[tuple[records.Record, dict[str, Any] | None]] = [
         records.FileChangeRecord(
             turn_id="t", call_id="c1", before="x", after="y", timestamp=1.0, old_uri="o", **CHANGE
         ),
-        {"kind": "file_changed", "callId": "c1", "oldUri": "o", "background": False, **CHANGE},
+        {"kind": "file_changed", "callId": "c1", "oldUri": "o", **CHANGE},
     ),
     (
         records.ReviewRecord(turn_id="", uri="file:///a", decision="keep", baseline="b", seen="c", timestamp=1.0),
@@ -177,7 +177,7 @@ ITEMS: list[tuple[items.Item, dict[str, Any]]] = [
     ),
     (
         items.FileChangeItem(id="i", turn_id="t", seq=1, call_id="c1", old_uri="o", **CHANGE),
-        {"kind": "file_change", "callId": "c1", "oldUri": "o", "background": False, **CHANGE},
+        {"kind": "file_change", "callId": "c1", "oldUri": "o", **CHANGE},
     ),
     (
         items.TurnEndItem(

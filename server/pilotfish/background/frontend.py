@@ -5,6 +5,7 @@ What it does is read from the ledger. A question waits until its owner answers i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from pilotfish.engine.frontend import Question, SessionUpdate
@@ -35,5 +36,6 @@ class HeadlessFrontend:
         """The ledger has the answer."""
 
     async def ask_user(self, session_id: str, turn_id: str, question: str, options: Sequence[str]) -> str | None:
+        """Wait until the owner answers in another process, which cancels this."""
         del session_id, turn_id, question, options
-        return None
+        await asyncio.Event().wait()

@@ -8,29 +8,48 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import logging
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from pilotfish.background.runner import Place, Runner
+from pilotfish.background.runner import NotPrepared, Place, Runner
 from pilotfish.config.settings import Settings
-from pilotfish.engine.background_job import users_repository
-from pilotfish.errors import StorageError
+from pilotfish.engine.background_job import JobSpec, users_repository
+from pilotfish.errors import GitError, StorageError
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.tables.jobs import JobState
 from pilotfish.telemetry.logs import log_path, start_logging
+from pilotfish.workspace.git.worktrees import Repository
+from pilotfish.workspace.sandbox.sandbox import clean_environment
+
+log = logging.getLogger(__name__)
 
 _OF_THE_EDITOR: Final = re.compile(r"VSCODE_.*|ELECTRON_.*|TERM_PROGRAM.*|.*_IPC_HOOK.*")
 _IN_A_PROCESS_OF_ITS_OWN: Final = 'exec 3<&0; "$@" <&3 3<&- &'
 """for a shell that ends at once, so that the process is nobody's child"""
+
+
+class WorkerLimits(BaseModel):
+    """Where a worker may get repositories from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    clones: tuple[Path, ...] = ()
+    """repositories on the worker"""
+    remotes: tuple[str, ...] = ()
+    """patterns of URLs, such as `https://git.example.org/*`"""
 
 
 class StartedWith(BaseModel):
@@ -41,6 +60,9 @@ class StartedWith(BaseModel):
     session: str
     settings: Settings
     secrets: Mapping[str, str]
+    worker: WorkerLimits | None = None
+    """what a task may use of a worker; None on the user's machine"""
+    may_retry: bool = False
 
 
 def start_process(directory: Path, told: StartedWith) -> None:
@@ -58,11 +80,11 @@ def start_process(directory: Path, told: StartedWith) -> None:
                 process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=output, stderr=output, cwd=folder, creationflags=flags
                 )
-                process.communicate(told.model_dump_json().encode(), timeout=START_SECONDS)
+                process.communicate(told.model_dump_json().encode() + b"\n", timeout=START_SECONDS)
                 return
             subprocess.run(
                 ["/bin/sh", "-c", _IN_A_PROCESS_OF_ITS_OWN, "sh", *command],
-                input=told.model_dump_json().encode(),
+                input=told.model_dump_json().encode() + b"\n",
                 stdout=output,
                 stderr=output,
                 cwd=folder,
@@ -86,10 +108,45 @@ def here(directory: Path) -> Place:
     return Place(name=name, directory=directory, repository=users_repository, bundles=False)
 
 
+def on_worker(directory: Path, limits: WorkerLimits) -> Place:
+    """A worker as a place where tasks run."""
+
+    def repository(spec: JobSpec) -> Repository:
+        environ = clean_environment(os.environ)
+        if spec.remote is None:
+            raise GitError("The repository has no remote `origin` with the commit, so no worker can get it.")
+        for clone in limits.clones:
+            found = Repository.of(clone, environ)
+            if found.origin == spec.remote:
+                if not found.has(spec.commit):
+                    found.fetch(spec.commit)
+                return _with_commit(found, spec)
+        if spec.remote.startswith("-") or not any(fnmatchcase(spec.remote, pattern) for pattern in limits.remotes):
+            raise GitError(f"The worker may not fetch from {spec.remote}. Its administrator sets `--remote`.")
+        name = hashlib.sha256(spec.remote.encode()).hexdigest()[:24]
+        found = Repository.clone(spec.remote, directory / "repositories" / name, environ)
+        if not found.has(spec.commit):
+            found.fetch(spec.commit)
+        return _with_commit(found, spec)
+
+    name = f"worker {socket.gethostname()} (process {os.getpid()})"
+    return Place(name=name, directory=directory, repository=repository, bundles=True, settings_from_job=True)
+
+
+def _with_commit(repository: Repository, spec: JobSpec) -> Repository:
+    if not repository.has(spec.commit):
+        raise GitError(f"{spec.remote} has no commit {spec.commit[:9]}. Push it first.")
+    return repository
+
+
+NOT_PREPARED: Final = 75
+"""the exit code of a process that could not prepare its task; nothing had happened"""
+
+
 def main(session_id: str) -> int:
-    """The process: run the task of a session, with what standard input says."""
+    """The process: run the task of a session, with what the first line of standard input says."""
     start_logging(log_path())
-    told = StartedWith.model_validate_json(sys.stdin.buffer.read())
+    told = StartedWith.model_validate_json(sys.stdin.buffer.readline())
     if told.session != session_id:
         sys.stderr.write("pilotfish: this command is started by `pilotfish run --background`\n")
         return 2
@@ -99,7 +156,8 @@ def main(session_id: str) -> int:
 async def _main(told: StartedWith) -> int:
     label = f"a background task on {socket.gethostname()}"
     ledger = Ledger.open(told.settings.storage, label=label)
-    runner = Runner(ledger, told.settings, here(ledger.directory), told.session, secrets=told.secrets)
+    place = here(ledger.directory) if told.worker is None else on_worker(ledger.directory, told.worker)
+    runner = Runner(ledger, told.settings, place, told.session, secrets=told.secrets, may_retry=told.may_retry)
     running = asyncio.ensure_future(runner.run())
     loop = asyncio.get_running_loop()
     leaving: list[asyncio.Task[None]] = []
@@ -110,13 +168,25 @@ async def _main(told: StartedWith) -> int:
 
     with contextlib.suppress(NotImplementedError):  # Windows
         loop.add_signal_handler(signal.SIGTERM, leave)
+    if told.worker is not None:
+        threading.Thread(target=_until_end_of_input, args=(loop, leave), daemon=True).start()
     try:
         with contextlib.suppress(asyncio.CancelledError):
             await running
         return 0
+    except NotPrepared as error:
+        log.warning("the task was not prepared: %s", error)
+        return NOT_PREPARED
     finally:
         await asyncio.gather(*leaving)
         await runner.aclose()
+
+
+def _until_end_of_input(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
+    """The worker holds the other end: it ends with the worker, however that ends."""
+    sys.stdin.buffer.read()
+    with contextlib.suppress(RuntimeError):  # the task has ended
+        loop.call_soon_threadsafe(leave)
 
 
 async def _leave(runner: Runner, running: asyncio.Future[JobState | None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ from pilotfish.background.frontend import HeadlessFrontend
 from pilotfish.config.settings import Settings
 from pilotfish.conversation.records import FileChangeRecord, Record, StopReason, TurnEndRecord, TurnStartRecord
 from pilotfish.conversation.relocation import Relocation
-from pilotfish.engine.background_job import PROMPT_ID, JobSpec, tree_of
+from pilotfish.engine.background_job import PROMPT_ID, TRAVELLING, JobSpec, tree_of
 from pilotfish.engine.context import WorkingCopy
 from pilotfish.engine.engine import Engine
 from pilotfish.errors import PilotfishError, SessionBusy
@@ -69,8 +69,15 @@ class Place:
     bundles: bool
     """the user's repository is elsewhere, so the result goes through the database"""
 
+    settings_from_job: bool = False
+    """the user's settings are not here: those that travel come with the task"""
+
     def tree(self, session_id: str) -> Path:
         return tree_of(self.directory, session_id)
+
+
+class NotPrepared(PilotfishError):
+    """A task could not be prepared, and nothing has happened yet, so it can be tried again."""
 
 
 class Runner:
@@ -84,8 +91,9 @@ class Runner:
         session_id: str,
         *,
         secrets: Mapping[str, str] | None = None,
-        prepare: Callable[[Engine], Awaitable[None]] | None = None,
+        may_retry: bool = False,
     ) -> None:
+        """`may_retry`: raise NotPrepared instead of ending the task as failed."""
         self._ledger = ledger
         self._place = place
         self._id = session_id
@@ -93,7 +101,7 @@ class Runner:
         engine.language_servers = LanguageServers(engine.sandbox)
         for provider, key in (secrets or {}).items():
             engine.set_secret(provider, key)
-        self._prepare = prepare
+        self._may_retry = may_retry
         self._leaving = False
 
     async def run(self) -> JobState | None:
@@ -127,6 +135,15 @@ class Runner:
             repository = await asyncio.to_thread(self._place.repository, spec)
             fresh = not (tree / ".git").exists()
             await asyncio.to_thread(repository.add_worktree, tree, spec.commit)
+        except PilotfishError as error:
+            if self._may_retry:
+                raise NotPrepared(str(error)) from error
+            return await self._finish("failed", str(error), None, None)
+        try:
+            if self._place.settings_from_job:
+                travelled = Settings.model_validate(spec.settings)
+                names = {name: getattr(travelled, name) for name in TRAVELLING if name in spec.settings}
+                self._engine.set_settings(self._engine.settings.model_copy(update=names))
             self._engine.copy = WorkingCopy(spec.top_folder, tree)
             self._engine.set_trusted(spec.trusted)
             stop_reason, failure = await self._turns(spec, fresh=fresh, go_on=go_on)
@@ -141,8 +158,6 @@ class Runner:
         engine = self._engine
         for rule in spec.rules:
             await engine.add_session_rule(self._id, rule)
-        if self._prepare is not None:
-            await self._prepare(engine)
         earlier = await self._records()
         moved = fresh and await self._restore(earlier)
         before = next((record.turn_id for record in reversed(earlier) if isinstance(record, TurnEndRecord)), "")
@@ -160,8 +175,10 @@ class Runner:
         return await self._prompt([{"type": "text", "text": text}], f"{PROMPT_ID}.{len(starts)}")
 
     async def _prompt(self, blocks: Sequence[Mapping[str, Any]], prompt_id: str) -> tuple[StopReason, str]:
-        outcome = await self._engine.prompt(self._id, blocks, prompt_id)
-        return outcome.stop_reason, f"{outcome.error.message} {outcome.error.remedy}" if outcome.error else ""
+        await self._engine.prompt(self._id, blocks, prompt_id)
+        await self._engine.idle(self._id)  # prompts of other processes that came meanwhile have run too
+        end = next(record for record in reversed(await self._records()) if isinstance(record, TurnEndRecord))
+        return end.stop_reason, f"{end.error.message} {end.error.remedy}" if end.error else ""
 
     def _blocks(self, spec: JobSpec) -> Sequence[Mapping[str, Any]]:
         """The prompt, with the user's files as those of the worktree."""
@@ -214,15 +231,15 @@ class Runner:
 
     async def _finish(self, state: JobState, note: str, result: str | None, bundle: bytes | None) -> JobState:
         now = self._engine.clock()
-        await self._ledger.write(
-            lambda tables: tables.jobs.finish(self._id, state, now=now, note=note, result=result, bundle=bundle)
+        await self._engine.change_job(
+            self._id, lambda jobs: jobs.finish(self._id, state, now=now, note=note, result=result, bundle=bundle)
         )
         return state
 
     async def _change(self, state: JobState, *, place: str) -> bool:
         now = self._engine.clock()
-        return await self._ledger.write(
-            lambda tables: tables.jobs.change(self._id, state, UNFINISHED, now=now, place=place)
+        return await self._engine.change_job(
+            self._id, lambda jobs: jobs.change(self._id, state, UNFINISHED, now=now, place=place)
         )
 
 

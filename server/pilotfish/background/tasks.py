@@ -16,7 +16,7 @@ from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Session
 from pilotfish.engine.session.undo import Reverted
 from pilotfish.errors import BadRequest, GitError, NotTrusted, SessionBusy
-from pilotfish.store.tables.jobs import UNFINISHED, JobRow, JobState
+from pilotfish.store.tables.jobs import QUEUE, UNFINISHED, JobRow, JobState
 from pilotfish.store.titles import title_of
 from pilotfish.workspace.edits.changes import FileChange
 from pilotfish.workspace.edits.hunks import count
@@ -71,8 +71,12 @@ class BackgroundTasks:
             settings=travelling(engine.settings),
         )
         notes = _left_behind(base, len(unsaved))
-        await self._put(session.id, spec, " ".join(notes))
-        await self._launch(session.id)
+        queued = await engine.ledger.read(lambda tables: tables.has_workers())
+        if queued and base.remote is None:
+            queued, notes = False, (*notes, f"Commit {base.commit[:9]} is not pushed, so it runs on this machine.")
+        await self._put(session.id, spec, QUEUE if queued else "", " ".join(notes))
+        if not queued:
+            await self._launch(session.id)
         await engine.close(session.id)
         return StartedTask(await engine.look(session.id), notes)
 
@@ -84,9 +88,14 @@ class BackgroundTasks:
             raise BadRequest("sessionId: this session has no task in the background", field="sessionId")
         if background.state in ("running", "queued"):
             raise SessionBusy(f"The task runs: {background.place or 'it is about to start'}.")
-        await self._change(session_id, "queued", ("running", "failed", "cancelled", "done"))
+        job = await self._job(session_id)
+        remote = JobSpec.model_validate_json(job.spec).remote
+        queued = remote is not None and await engine.ledger.read(lambda tables: tables.has_workers())
+        place = QUEUE if queued else ""
+        await self._change(session_id, "queued", ("running", "failed", "cancelled", "done"), place)
         await engine.close(session_id)
-        await self._launch(session_id)
+        if not queued:
+            await self._launch(session_id)
         return await engine.look(session_id)
 
     async def take_over(self, session_id: str) -> Reverted:
@@ -123,19 +132,19 @@ class BackgroundTasks:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    async def _put(self, session_id: str, spec: JobSpec, note: str) -> None:
+    async def _put(self, session_id: str, spec: JobSpec, place: str, note: str) -> None:
         now = self._engine.clock()
         row = JobRow(
             session=session_id,
             state="queued",
             spec=spec.model_dump_json(),
-            place="",
+            place=place,
             note=note,
             result=None,
             created_at=now,
             updated_at=now,
         )
-        await self._engine.ledger.write(lambda tables: tables.jobs.put(row))
+        await self._engine.change_job(session_id, lambda jobs: jobs.put(row))
 
     async def _launch(self, session_id: str) -> None:
         engine = self._engine
@@ -165,9 +174,13 @@ class BackgroundTasks:
             raise BadRequest("sessionId: this session has no task in the background", field="sessionId")
         return job
 
-    async def _change(self, session_id: str, state: JobState, among: Sequence[JobState]) -> None:
+    async def _change(
+        self, session_id: str, state: JobState, among: Sequence[JobState], place: str | None = None
+    ) -> None:
         now = self._engine.clock()
-        await self._engine.ledger.write(lambda tables: tables.jobs.change(session_id, state, among, now=now))
+        await self._engine.change_job(
+            session_id, lambda jobs: jobs.change(session_id, state, among, now=now, place=place)
+        )
 
 
 _ENDED: Final[tuple[JobState, ...]] = ("done", "failed", "cancelled", "applied")

@@ -235,6 +235,32 @@ def audit(
     return _finish(print_audit(session, verify=verify, export=export))
 
 
+@app.command(name="worker")
+def run_worker(
+    storage: Annotated[str | None, typer.Option(help="The database; absent: the setting `storage`.")] = None,
+    clone: Annotated[
+        list[Path] | None, typer.Option(help="A repository on this machine, for tasks of its `origin`.", exists=True)
+    ] = None,
+    remote: Annotated[
+        list[str] | None, typer.Option(help="A pattern of URLs to fetch from: `https://git.example.org/*`.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks at a time.")] = 2,
+    lease: Annotated[
+        float, typer.Option(min=1, help="Seconds without a sign of life after which others take over the tasks.")
+    ] = 30,
+    set_up: Annotated[bool, typer.Option("--set-up", help="Create the queue, as the owner of the tables.")] = False,
+    per_user: Annotated[int, typer.Option(min=1, help="With --set-up: tasks of one user at a time.")] = 2,
+) -> int:
+    """Run the tasks of the users of a PostgreSQL database, each in a worktree and with the role of its owner."""
+    from pilotfish.background.process import WorkerLimits
+    from pilotfish.cli import worker
+
+    if set_up:
+        return _finish(worker.set_up(storage, per_user))
+    limits = WorkerLimits(clones=tuple(path.resolve() for path in clone or ()), remotes=tuple(remote or ()))
+    return _finish(worker.work(storage, limits, concurrency, lease))
+
+
 @app.command()
 def usage(
     by: Annotated[str, typer.Option(help="What to group by: user, model, day, or several with commas.")] = (

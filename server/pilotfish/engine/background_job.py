@@ -29,8 +29,6 @@ TRAVELLING: Final = (
     "titles",
     "verify_claims",
     "try_commands",
-    "check_command",
-    "instruction_files",
     "context_window",
     "thinking",
     "temperature",

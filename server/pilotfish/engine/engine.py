@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pilotfish.config.settings import Mode, Settings
 from pilotfish.conversation.messages import Category
@@ -31,18 +31,22 @@ from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.take_over import take_over
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
-from pilotfish.errors import BadRequest, SessionBusy, ToolError, UnknownSession
+from pilotfish.errors import BadRequest, ToolError, UnknownSession
 from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
 from pilotfish.store.tables.changes import LISTS
+from pilotfish.store.tables.jobs import Jobs
+from pilotfish.store.tables.tables import Tables
 from pilotfish.telemetry.export import flush_export
 from pilotfish.workspace.edits.changes import FileChange
 
 if TYPE_CHECKING:
     from pilotfish.engine.mcp.connection import Connection
     from pilotfish.engine.mcp.servers import Server
+
+T = TypeVar("T")
 
 BLAMED_SESSIONS = 20
 """how many sessions of a folder are searched for the turn that wrote a line"""
@@ -102,6 +106,7 @@ class Engine(EngineContext):
         self.lists_changed: Callable[[], None] = lambda: None
         """called when another process has changed what lists of sessions show"""
         ledger.changes.on_change = self._changed_elsewhere
+        self.may_continue = lambda row: not self._is_in_background(row.id)
 
     async def leave_turns_open(self) -> None:
         """Before `aclose`: the turns that run are left for the next process to resume or close, as after a crash."""
@@ -314,6 +319,13 @@ class Engine(EngineContext):
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
+        background = self._background.get(session_id)
+        if background is not None and background.state == "queued" and call_id is None:
+            now = self.clock()
+            if await self.change_job(
+                session_id, lambda jobs: jobs.change(session_id, "cancelled", ("queued",), now=now)
+            ):
+                return Receipt()
         return await (await self._open_in_order(session_id)).control.cancel(call_id)
 
     async def idle(self, session_id: str) -> None:
@@ -349,7 +361,7 @@ class Engine(EngineContext):
         for session_id in session_ids:
             self._background.pop(session_id, None)
         for job in jobs.values():
-            gone = job.state == "running" and self.copy is None and await self._is_free(job.session)
+            gone = job.state == "running" and self.copy is None and not await self.ledger.in_use(job.session)
             self._background[job.session] = Background(
                 state="interrupted" if gone else job.state,
                 place=job.place,
@@ -357,14 +369,14 @@ class Engine(EngineContext):
                 has_changes=job.result is not None and job.state not in ("applied", "discarded"),
             )
 
-    async def _is_free(self, session_id: str) -> bool:
-        """Whether no process has the lease of a session."""
-        try:
-            lease = await self.ledger.lease(session_id)
-        except SessionBusy:
-            return False
-        lease.release()
-        return True
+    async def change_job(self, session_id: str, change: Callable[[Jobs], T]) -> T:
+        """Change the background task of a session, and report it to the processes that list sessions."""
+
+        def write(tables: Tables) -> T:
+            tables.touch(session_id, listed=True)
+            return change(tables.jobs)
+
+        return await self.ledger.write(write)
 
     def _is_in_background(self, session_id: str) -> bool:
         background = self._background.get(session_id)

@@ -11,6 +11,9 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from pilotfish.store.tables.connection import Connection
 
+QUEUE: Final = "a worker"
+"""the place of a job that waits for a worker"""
+
 JobState = Literal["queued", "running", "done", "failed", "cancelled", "applied", "discarded"]
 
 UNFINISHED: Final = frozenset[JobState]({"queued", "running"})

@@ -247,6 +247,10 @@ class Tables(ReportsChanges, ABC):
         """Who owns the sessions that this process makes. Empty where a database has one user."""
         return ""
 
+    def has_workers(self) -> bool:
+        """Whether tasks can be queued for workers: only in a database whose administrator has set that up."""
+        return False
+
     # Blobs
 
     def get_blob(self, hash_: str) -> bytes:

@@ -45,7 +45,7 @@ class Base:
     changed: int
     """files with changes that are not committed, new ones included"""
     remote: str | None
-    """where others can fetch the commit: the repository's remote, without a password"""
+    """where others can fetch the commit: the repository's remote, without a password; None if it is not there"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,13 @@ class Repository:
         """What git says. Raises GitError with its error."""
         named = {**self._environ, "GIT_DIR": str(self.git_dir), **(environ or {})}
         return _git(words, named, cwd=self.git_dir, data=data)
+
+    @property
+    def origin(self) -> str | None:
+        """Where the repository was cloned from."""
+        with contextlib.suppress(GitError):
+            return self.run("remote", "get-url", "origin").decode().strip()
+        return None
 
     def has(self, commit: str) -> bool:
         try:
@@ -246,9 +253,16 @@ def find_base(folder: Path, environ: Mapping[str, str]) -> Base:
         ) from error
     status = _git(["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all"], environ, cwd=folder)
     remote = None
+    pushed = _git(["for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin"], environ, cwd=folder)
     with contextlib.suppress(GitError):
         remote = _without_password(_git(["remote", "get-url", "origin"], environ, cwd=folder).decode().strip())
-    return Base(top=Path(top), prefix=prefix, commit=commit, changed=status.count(b"\0"), remote=remote)
+    return Base(
+        top=Path(top),
+        prefix=prefix,
+        commit=commit,
+        changed=status.count(b"\0"),
+        remote=remote if pushed else None,
+    )
 
 
 def _ref(session_id: str) -> str:
