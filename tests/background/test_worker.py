@@ -225,11 +225,11 @@ async def test_a_queued_task_is_withdrawn_before_a_worker_takes_it(tmp_path: Pat
 
 async def test_users_take_turns_and_see_nothing_of_each_other(tmp_path: Path):
     folder, origin = pushed_repository(tmp_path)
-    replies = [say("Done.") for _ in range(5)]
+    replies = [say("Done.") for _ in range(4)]
     async with team(tmp_path, *replies) as pg:
         schema = _schema(pg)
         async with pg.editor(folder, "pf_alice") as alice, pg.editor(folder, "pf_bob") as bob:
-            of_alice = [await start(alice, f"alice {number}") for number in range(4)]
+            of_alice = [await start(alice, f"alice {number}") for number in range(3)]
             of_bob = await start(bob, "bob 0")
             async with pg.worker("--remote", str(origin), "--concurrency", "1"):
                 for session in of_alice:

@@ -184,7 +184,9 @@ async def _main(told: StartedWith) -> int:
 
 def _until_end_of_input(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
     """The worker holds the other end: it ends with the worker, however that ends."""
-    sys.stdin.buffer.read()
+    # Not through `sys.stdin`: its lock, held by this thread, would make the end of the process a fatal error.
+    while os.read(0, 4096):
+        pass
     with contextlib.suppress(RuntimeError):  # the task has ended
         loop.call_soon_threadsafe(leave)
 
