@@ -145,6 +145,7 @@ class Runner:
                 names = {name: getattr(travelled, name) for name in TRAVELLING if name in spec.settings}
                 self._engine.set_settings(self._engine.settings.model_copy(update=names))
             self._engine.copy = WorkingCopy(spec.top_folder, tree)
+            self._engine.set_roots([tree])
             self._engine.set_trusted(spec.trusted)
             stop_reason, failure = await self._turns(spec, fresh=fresh, go_on=go_on)
         except PilotfishError as error:

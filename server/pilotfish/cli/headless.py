@@ -246,7 +246,7 @@ async def _ask_for_trust(engine: Engine, frontend: TerminalFrontend, options: Ch
             try:
                 engine.book.trust(options.folder, key == "t")
             except StorageError as error:
-                frontend.screen.line(f"{error} Your answer holds until you leave. {error.remedy}", "yellow")
+                frontend.screen.line(f"{error} Your answer applies until you leave. {error.remedy}", "yellow")
             return
         frontend.screen.line("  Type t or r.", "dim")
 

@@ -135,7 +135,7 @@ async def migrate(to: str) -> int:
 
     try:
         if source.description == target.description:
-            raise BadRequest("The sessions are there already.", field="to")
+            raise BadRequest("All sessions are already there.", field="to")
         done = await copy_all(source, target, show)
     finally:
         await source.aclose()

@@ -31,8 +31,7 @@ from pilotfish.lsp.editor.mentions import Mentions, wants_sessions
 from pilotfish.lsp.frontend import LspFrontend
 from pilotfish.lsp.inline_edit import InlineEdit, InlineEdits
 from pilotfish.lsp.prompts import Prompts
-from pilotfish.policy.judge import Rule
-from pilotfish.policy.rules import fault_of
+from pilotfish.policy.rules import Rule, fault_of
 from pilotfish.protocol import present, wire
 from pilotfish.text.mention_syntax import mentions
 from pilotfish.text.uris import path_of
@@ -353,7 +352,7 @@ class Handlers(BackgroundHandlers, ConnectionHandlers):
 def _file(uri: str) -> Path:
     path = path_of(uri)
     if path is None:
-        raise BadRequest(f"uri: {uri!r} is no file URI", field="uri")
+        raise BadRequest(f"uri: {uri!r} is not a file URI", field="uri")
     return path
 
 
@@ -362,5 +361,5 @@ def _folder(uri: str | None) -> str | None:
         return None
     path = path_of(uri)
     if path is None:
-        raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
+        raise BadRequest(f"workspaceFolder: {uri!r} is not a file URI", field="workspaceFolder")
     return str(path)

@@ -30,7 +30,7 @@ from pilotfish.engine.session.shared import SharedSession
 from pilotfish.engine.session.turn_control import TurnControl
 from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.tables.jobs import UNFINISHED
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
