@@ -140,8 +140,10 @@ class Engine(EngineContext):
         self, folder: str | None = None, query: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> ListedSessions:
         listed = await self.catalog.list(_real(folder), query, cursor, limit)
+        unknown = [session_id for session_id in listed.open_turns if session_id not in self._sessions]
+        elsewhere = {session_id for session_id in unknown if await self.ledger.in_use(session_id)}
         return ListedSessions(
-            sessions=tuple(self._session(row) for row in listed.sessions),
+            sessions=tuple(self._session(row, elsewhere=row.id in elsewhere) for row in listed.sessions),
             next_cursor=listed.next_cursor,
             snippets=listed.snippets,
         )
@@ -490,7 +492,8 @@ class Engine(EngineContext):
     def _running(self) -> int:
         return sum(session.turn is not None for session in self._sessions.values())
 
-    def _session(self, row: SessionRow) -> Session:
+    def _session(self, row: SessionRow, *, elsewhere: bool = False) -> Session:
+        """A session as clients show it. `elsewhere`: another process runs a turn in it, and it is not open here."""
         session = self._sessions.get(row.id)
         return Session(
             id=row.id,
@@ -501,9 +504,9 @@ class Engine(EngineContext):
             created_at=row.created_at,
             updated_at=row.updated_at,
             turns=session.conversation.turns if session else row.turns,
-            busy=(session.line.busy or session.conversation.elsewhere is not None) if session else False,
+            busy=(session.line.busy or session.conversation.elsewhere is not None) if session else elsewhere,
             usage=session.conversation.usage if session else row.usage,
-            elsewhere=session is not None and session.conversation.elsewhere is not None,
+            elsewhere=elsewhere if session is None else session.conversation.elsewhere is not None,
             imported=row.imported > 0,
         )
 

@@ -121,8 +121,8 @@ async def test_a_turn_is_stopped_from_another_process(tmp_path: Path, store: str
 async def test_a_prompt_is_queued_to_the_process_that_runs_a_turn(tmp_path: Path, store: str) -> None:
     reply = Reply(parts=(Text("one"), Gate()))
     async with rig(tmp_path, reply, say("two"), store=store) as turn, window(turn, store) as (other, frontend):
-        running = asyncio.create_task(turn.prompt("first"))
         await other.load(turn.session_id)
+        running = asyncio.create_task(turn.prompt("first"))
         await until(lambda: text_of(frontend) == "one")
         second = asyncio.create_task(other.prompt(turn.session_id, texts(["second"]), when_busy="queue"))
         await until(lambda: bool(turn.engine._sessions[turn.session_id].line.waiting))

@@ -161,6 +161,7 @@ class SessionHistory:
             if not stored:
                 return False
             self._behind = True
+            self.runs_elsewhere()
             if any(isinstance(entry.record, SessionRecord | TurnEndRecord) for entry in stored):
                 await self._row_changed()
             for entry in stored:

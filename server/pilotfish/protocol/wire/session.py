@@ -40,7 +40,8 @@ class Session(Whole):
     """whether a turn is running"""
     usage: Usage
     elsewhere: bool | None = None
-    """true if the running turn belongs to another window; only that window receives its updates"""
+    """true if another process runs the turn. It is followed, answered, steered and stopped here like a turn of this
+    process"""
     imported: bool | None = None
     """true if the session came from a file, which anybody may have written"""
 
