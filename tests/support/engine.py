@@ -126,7 +126,9 @@ async def rig(
         loaded = load(editor={"model": MODELS[dialect], "baseUrl": provider.base_url(dialect), **settings})
         assert loaded.problems == ()
         frontend = SilentFrontend(editor or NoEditor())
-        engine = Engine(loaded.settings, Ledger.open(store or tmp_path / "store"), frontend, roots=[root], trusted=trusted)
+        engine = Engine(
+            loaded.settings, Ledger.open(store or tmp_path / "store"), frontend, roots=[root], trusted=trusted
+        )
         for name in ("openai", "anthropic", "google"):
             engine.set_secret(name, "test-key")
         try:
