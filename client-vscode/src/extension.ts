@@ -26,13 +26,15 @@ import { Keys } from './models/keys.ts';
 import { LanguageModels } from './models/languageModels.ts';
 import { Models } from './models/models.ts';
 import type { InlineRetryParams, OptionId, ReviewParams } from './protocol.gen.ts';
+import { Authorship } from './review/authorship.ts';
 import { Review } from './review/review.ts';
 import { Connection } from './server/connection.ts';
 import { Server } from './server/server.ts';
 import { serverSettings } from './server/settings.ts';
 import type { Services } from './services.ts';
 import { FinishedTurns } from './sessions/finishedTurns.ts';
-import { SessionTree, workspaceFolder } from './sessions/sessionTree.ts';
+import { SessionTree } from './sessions/sessionTree.ts';
+import { workspaceFolder } from './sessions/workspaceFolder.ts';
 import { StatusBar } from './statusBar.ts';
 import { literalLenses } from './widgets.ts';
 
@@ -50,6 +52,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     server,
     sessions,
     services.review,
+    services.authorship,
     services.inlineEdits,
     services.codeBlocks,
     services.waiting,
@@ -102,6 +105,7 @@ function createServices(context: vscode.ExtensionContext): Services {
   const proposals = new Proposals(approvals);
   const view = new ChatView(context, log);
   const review = new Review(connection, proposals, log);
+  const authorship = new Authorship(connection, log);
   const drafts = new Drafts(context.workspaceState);
   const showSession = async (sessionId: string) => {
     if (sessionId !== chat.session?.id) await chat.open(sessionId);
@@ -170,6 +174,7 @@ function createServices(context: vscode.ExtensionContext): Services {
     drafts,
     sessions,
     review,
+    authorship,
     inlineEdits,
     codeBlocks: new CodeBlocks(connection),
     models: new Models(keys, connection, chat, server, task),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pilotfish.conversation import messages, records
 from pilotfish.engine.frontend import OptionId
 from pilotfish.errors import FailureKind
-from pilotfish.policy.judge import Mode
+from pilotfish.policy.verdict import Mode
 from pilotfish.protocol import wire
 
 CONTRACT: dict[str, tuple[str, ...]] = {
@@ -177,6 +177,11 @@ def test_all_methods_of_the_contract_exist(sender: str):
     assert ours - set(CONTRACT[sender]) == (
         {
             "approval/answer",
+            "background/branch",
+            "background/discard",
+            "background/resume",
+            "background/start",
+            "background/takeOver",
             "model/download",
             "sample/create",
             "session/retry",

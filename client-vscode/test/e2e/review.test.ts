@@ -40,6 +40,28 @@ story(
       await world.workbench.shot('60-review');
     });
 
+    step('which turn wrote which lines is shown on demand', async ({ workbench }) => {
+      const { page } = workbench;
+      await workbench.openFile('auth.py');
+      await workbench.command('Pilotfish: Show or Hide Which Turn Wrote These Lines');
+      // VS Code draws the words as generated content, which is no text of the page.
+      const shown = async (count: number) => {
+        const spans = page.locator('.monaco-editor .view-line span');
+        const drawn = () =>
+          spans.evaluateAll((all) => all.map((span) => getComputedStyle(span, '::after').content).filter(Boolean));
+        for (let attempt = 0; ; attempt += 1) {
+          const words = (await drawn()).filter((content) => content.includes('Pilotfish: Look at validity'));
+          if (words.length === count) return;
+          assert.ok(attempt < 300, `${count} turns were expected, and ${words.length} are shown`);
+          await page.waitForTimeout(100);
+        }
+      };
+      await shown(2);
+      await workbench.shot('60-authors');
+      await workbench.command('Pilotfish: Show or Hide Which Turn Wrote These Lines');
+      await shown(0);
+    });
+
     step('a word typed in a hunk survives its undo', async (world) => {
       const { page } = world.workbench;
       const line = page.locator('.monaco-editor .view-line', { hasText: 'token.valid' }).first();

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -112,7 +111,9 @@ async def _search() -> Finding:
 
 
 async def _bash() -> Finding:
-    found = shutil.which("bash")
+    from pilotfish.workspace.own_programs import find_program
+
+    found = find_program("bash")
     return Finding("bash", found is not None, found or "not found", "" if found else "Install bash.")
 
 
@@ -124,7 +125,7 @@ async def _sandbox() -> Finding:
     if found.bwrap is not None and found.read_only.stands:
         return Finding("sandbox", good=True, words=found.words)
     if settings.sandbox == "off":
-        remedy = "Set `sandbox` to `auto` to have commands confined."
+        remedy = "Set `sandbox` to `auto` to run commands in a sandbox."
     elif sys.platform == "linux":
         remedy = "Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`): fewer questions, less risk."
     else:

@@ -12,30 +12,38 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pilotfish.config.settings import Mode
 from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
-from pilotfish.conversation.records import Receipt
+from pilotfish.conversation.records import FileChangeRecord, Receipt
 from pilotfish.engine import transcript_pages
+from pilotfish.engine.background_job import JobSpec, drop_results
 from pilotfish.engine.extensions.memory import MemoryFile
 from pilotfish.engine.frontend import Outcome, Question, Session
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.open_sessions import OpenSessions
-from pilotfish.engine.session.blame import WrittenLines, blame
+from pilotfish.engine.session.blame import WrittenFiles, WrittenLines
 from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
 from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS
+from pilotfish.engine.session.take_over import take_over
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
 from pilotfish.errors import BadRequest, ToolError
-from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
+from pilotfish.policy.rule_suggestions import suggest_rule
+from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.rows import Snippet
+from pilotfish.store.tables.jobs import Jobs
+from pilotfish.store.tables.tables import Tables
 from pilotfish.telemetry.export import flush_export
+from pilotfish.workspace.edits.changes import FileChange
 
 if TYPE_CHECKING:
     from pilotfish.engine.mcp.servers import Server
+
+T = TypeVar("T")
 
 BLAMED_SESSIONS = 20
 """how many sessions of a folder are searched for the turn that wrote a line"""
@@ -82,6 +90,7 @@ class Engine(OpenSessions):
         self.asked.cancel_all()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # In parallel: an MCP server that is slow to close must not delay the ledger.
+        await self._attribution.aclose()
         await asyncio.gather(
             self.mcp.aclose(),
             self.close_language_servers(),
@@ -115,6 +124,7 @@ class Engine(OpenSessions):
         self, folder: str | None = None, query: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> ListedSessions:
         listed = await self.catalog.list(_real(folder), query, cursor, limit)
+        await self.read_background([row.id for row in listed.sessions])
         unknown = [session_id for session_id in listed.open_turns if session_id not in self._sessions]
         elsewhere = {session_id for session_id in unknown if await self.ledger.in_use(session_id)}
         return ListedSessions(
@@ -126,7 +136,9 @@ class Engine(OpenSessions):
     async def load(self, session_id: str, before: str | None = None, limit: int = 200) -> LoadedSession:
         """The newest items of the transcript, or those before the item `before`."""
         session = await self._open(session_id)
-        await session.resume()
+        await self.read_background([session_id])
+        if not self._is_in_background(session_id):
+            await session.resume()
         await session.shared.look()
         while True:
             await session.wait_written()
@@ -146,6 +158,17 @@ class Engine(OpenSessions):
                         questions=self.questions(session_id),
                     )
             await session.catch_up()
+
+    async def session(self, session_id: str) -> Session:
+        """The current state of a session."""
+        await self.read_background([session_id])
+        return self._session((await self._open(session_id)).row)
+
+    async def look(self, session_id: str) -> Session:
+        """The stored state of a session, which is not opened: a turn that its process left open stays open."""
+        row = await self.catalog.get(session_id)
+        await self.read_background([session_id])
+        return self._session(row)
 
     async def rename(self, session_id: str, title: str) -> Session:
         session = await self._open(session_id)
@@ -167,6 +190,7 @@ class Engine(OpenSessions):
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
+        job = await self.job_of(session_id)
         lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything is stopped
         try:
             await session.aclose()
@@ -174,6 +198,9 @@ class Engine(OpenSessions):
         finally:
             self._drop(session)
             lease.release()
+        if job is not None:
+            spec = JobSpec.model_validate_json(job.spec)
+            await asyncio.to_thread(drop_results, spec, self.ledger.directory, session_id)
         shown = self.transcript_path(session_id)
         for path in (shown, *shown.parent.glob(f"{shown.stem}-*.md")):
             path.unlink(missing_ok=True)
@@ -247,7 +274,18 @@ class Engine(OpenSessions):
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
+        background = self._background.get(session_id)
+        if background is not None and background.state == "queued" and call_id is None:
+            now = self.clock()
+            if await self.change_job(
+                session_id, lambda jobs: jobs.change(session_id, "cancelled", ("queued",), now=now)
+            ):
+                return Receipt()
         return await (await self._open_in_order(session_id)).control.cancel(call_id)
+
+    async def idle(self, session_id: str) -> None:
+        """Return when no turn runs in a session."""
+        await (await self._open(session_id)).line.idle()
 
     async def retry(self, session_id: str) -> None:
         """If the turn waits before a retry, retry now."""
@@ -271,6 +309,24 @@ class Engine(OpenSessions):
         session = await self._open(session_id)
         async with session.between_turns():
             return await uninterrupted(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
+
+    async def change_job(self, session_id: str, change: Callable[[Jobs], T]) -> T:
+        """Change the background task of a session, and report it to the processes that list sessions."""
+
+        def write(tables: Tables) -> T:
+            tables.touch(session_id, listed=True)
+            return change(tables.jobs)
+
+        return await self.ledger.write(write)
+
+    async def take_over(self, session_id: str, changes: Sequence[FileChange], left_out: Sequence[str] = ()) -> Reverted:
+        """Make the changes of a background task in the user's files, as a turn of its own that can be reviewed and
+        undone. A file that the user changed in the same lines is refused, and the others are changed. `left_out` are
+        paths that are no files."""
+        session = await self._open(session_id)
+        await session.edits_recorded()
+        async with session.between_turns():
+            return await uninterrupted(take_over(self, session, changes, left_out))
 
     async def restore(self, session_id: str, turn_id: str) -> RestoredSession:
         """Undo the file changes of a turn and of all later ones, and copy the conversation as it was before. The old
@@ -303,18 +359,23 @@ class Engine(OpenSessions):
         async with session.leased():
             return await uninterrupted(session.review.decide(decision, path, hunk_ids))
 
+    def has_changed(self, path: Path) -> bool:
+        """Whether a turn of an open session has changed a file."""
+        uri = path.as_uri()
+        records = (record for session in self._sessions.values() for record in session.conversation.file_records)
+        return any(isinstance(record, FileChangeRecord) and record.uri == uri for record in records)
+
     async def blame(self, path: Path) -> tuple[WrittenLines, ...]:
         """The lines of a file that turns wrote, of the newest sessions of its folder."""
         folder = next((str(root) for root in self.roots if path.is_relative_to(root)), None)
         listed = await self.catalog.list(folder, None, None, BLAMED_SESSIONS)
-        for row in listed.sessions:
-            if (session := self._sessions.get(row.id)) is not None:
-                await session.wait_written()
+        await self._persisted()
         try:
             current = await self.make_workspace(folder).look(path)
         except ToolError as error:  # it is missing, or is no text
             raise BadRequest(f"uri: {error}", field="uri") from None
-        return await blame(self.ledger, [row.id for row in listed.sessions], path, current.text)
+        files = await WrittenFiles.read(self.ledger, [row.id for row in listed.sessions])
+        return await files.blame(path, current.text)
 
     async def compact(self, session_id: str) -> bool | None:
         """Summarise the older messages. Returns False if there is nothing to summarise, None if it was stopped."""
@@ -348,7 +409,7 @@ class Engine(OpenSessions):
             secret=place.secret,
             root=None if place.root is None else str(place.root),
         )
-        rule = narrowest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
+        rule = suggest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
         if rule is not None and rule not in session.rules:
             session.rules.append(rule)
 

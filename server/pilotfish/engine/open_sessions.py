@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from pilotfish.config.settings import Settings
 from pilotfish.engine.context import EngineContext
-from pilotfish.engine.frontend import Answer, Frontend, Question, Session
+from pilotfish.engine.frontend import Answer, Background, Frontend, Question, Session
+from pilotfish.engine.git_attribution import GitAttribution
 from pilotfish.engine.session.session import LiveSession
 from pilotfish.errors import UnknownSession
 from pilotfish.store.catalog import SessionRow
@@ -43,11 +44,17 @@ class OpenSessions(EngineContext):
     ) -> None:
         super().__init__(settings, ledger, frontend, roots=roots, trusted=trusted, clock=clock)
         self._sessions: dict[str, LiveSession] = {}
+        self._background: dict[str, Background] = {}
+        """the background tasks of sessions, as they were last read"""
         self.mcp.changed.append(self._report_servers)
         self.lists_changed: Callable[[], None] = lambda: None
         """called when another process has changed what lists of sessions show"""
         self._lists_reported = 0.0
         ledger.changes.on_change = self._changed_elsewhere
+        self.may_continue = lambda row: not self._is_in_background(row.id)
+        self._attribution = GitAttribution(self, self._persisted)
+        self.files_changed = self._attribution.files_changed
+        self.attribution_problems = self._attribution.problems
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
         """Answer a question; None if no client can answer. Returns False if it was answered already. For a question of
@@ -86,14 +93,14 @@ class OpenSessions(EngineContext):
         for session in self._sessions.values():
             session.report_servers()
 
-    async def session(self, session_id: str) -> Session:
-        """The current state of a session."""
-        return self._session((await self._open(session_id)).row)
-
     def session_of(self, session_id: str) -> Session | None:
         """The current state of a session that is open in this process."""
         session = self._sessions.get(session_id)
         return self._session(session.row) if session else None
+
+    def set_settings(self, settings: Settings) -> None:
+        super().set_settings(settings)
+        self._attribution.start()
 
     async def leave_turns_open(self) -> None:
         """Before `aclose`: the turns that run are left for the next process to resume or close, as after a crash."""
@@ -112,6 +119,29 @@ class OpenSessions(EngineContext):
         if LISTS in topics if topics is not None else now >= self._lists_reported + LISTS_SECONDS:
             self._lists_reported = now
             self.lists_changed()
+
+    async def read_background(self, session_ids: Sequence[str]) -> None:
+        """Read the states of the background tasks of these sessions again."""
+        jobs = await self.ledger.read(lambda tables: tables.jobs.of(session_ids))
+        for session_id in session_ids:
+            self._background.pop(session_id, None)
+        for job in jobs.values():
+            gone = job.state == "running" and self.copy is None and not await self.ledger.in_use(job.session)
+            self._background[job.session] = Background(
+                state="interrupted" if gone else job.state,
+                place=job.place,
+                note=job.note,
+                has_changes=job.result is not None and job.state not in ("applied", "discarded"),
+            )
+
+    def _is_in_background(self, session_id: str) -> bool:
+        background = self._background.get(session_id)
+        return self.copy is None and background is not None and background.state in ("queued", "running", "interrupted")
+
+    async def _persisted(self) -> None:
+        """Wait until what the open sessions did is in the ledger."""
+        for session in tuple(self._sessions.values()):
+            await session.wait_written()
 
     async def _open(self, session_id: str) -> LiveSession:
         session = self._sessions.get(session_id)
@@ -140,6 +170,7 @@ class OpenSessions(EngineContext):
 
     def _add(self, row: SessionRow) -> LiveSession:
         self._sessions[row.id] = session = LiveSession(self, row)
+        self._attribution.start()
         return session
 
     def _drop(self, session: LiveSession) -> None:
@@ -165,6 +196,7 @@ class OpenSessions(EngineContext):
             busy=(session.line.busy or session.conversation.elsewhere is not None) if session else elsewhere,
             usage=session.conversation.usage if session else row.usage,
             elsewhere=elsewhere if session is None else session.conversation.elsewhere is not None,
+            background=self._background.get(row.id),
             imported=row.imported > 0,
         )
 

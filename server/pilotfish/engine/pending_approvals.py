@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, replace
 
 from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question, UserQuestion
 from pilotfish.engine.question_json import to_json
-from pilotfish.policy.judge import CallFacts, Rule, describe, narrowest_rule, refusing_rule
+from pilotfish.policy.rule_suggestions import describe, refusing_rule, suggest_rule
+from pilotfish.policy.rules import CallFacts, Rule
 from pilotfish.store.controls import Controls
 
 
@@ -104,8 +105,8 @@ def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tup
     offered: list[tuple[OptionId, str, Rule | None]] = [
         ("allow_once", "Allow once", None),
         ("allow_real", "Run it for real", None),
-        ("allow_session", "Allow for this session", narrowest_rule(facts, "session")),
-        ("allow_always", "Always allow", narrowest_rule(facts, "workspace")),
+        ("allow_session", "Allow for this session", suggest_rule(facts, "session")),
+        ("allow_always", "Always allow", suggest_rule(facts, "workspace")),
         ("reject", "Deny", None),
         ("reject_always", "Always deny", _deny_rule(facts)),
     ]
@@ -121,5 +122,5 @@ def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tup
 def _deny_rule(facts: CallFacts) -> Rule | None:
     """The rule of “Always deny”: for this exact command, or for all changes of this file."""
     general = facts.command is None and facts.mcp is None
-    allowing = narrowest_rule(facts, "workspace") if general else None
+    allowing = suggest_rule(facts, "workspace") if general else None
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")

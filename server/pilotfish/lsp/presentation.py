@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pilotfish.errors import TurnError
-from pilotfish.policy.judge import Rule, describe, examples
+from pilotfish.policy.rule_suggestions import describe, examples
+from pilotfish.policy.rules import Rule
 from pilotfish.protocol import present, wire
 from pilotfish.text.positions import Text
 from pilotfish.workspace.edits.hunks import lines_of
@@ -34,6 +35,7 @@ def session(value: Session) -> wire.Session:
         busy=value.busy,
         usage=present.same(wire.Usage, value.usage),
         elsewhere=value.elsewhere or None,
+        background=value.background and present.same(wire.Background, value.background),
         imported=value.imported or None,
     )
 

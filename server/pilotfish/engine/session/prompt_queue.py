@@ -123,6 +123,11 @@ class PromptQueue:
         except Exception:  # the sender of the prompt receives the error
             return None
 
+    async def idle(self) -> None:
+        """Return when no turn runs and no prompt waits for one."""
+        while self._driver is not None:
+            await asyncio.wait((self._driver,))
+
     async def aclose(self, cancel_work: Callable[[], None]) -> None:
         """Stop the turn and withdraw all prompts, also those that arrive later."""
         self._closed = True

@@ -30,8 +30,9 @@ from pilotfish.engine.session.shared import SharedSession
 from pilotfish.engine.session.turn_control import TurnControl
 from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
+from pilotfish.store.tables.jobs import UNFINISHED
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
@@ -69,6 +70,7 @@ class LiveSession:
             unsaved=self._unsaved,
             row_changed=self._read_row,
             imported=row.imported,
+            copy=None if engine.copy is None else engine.copy.relocation,
         )
         self.shared = SharedSession(self)
         self.control = TurnControl(self)
@@ -391,6 +393,7 @@ class LiveSession:
         engine, resumes = self.engine, waiting.resumes is not None
         self._unsaved_reported = self._unsaved_reported and engine.ledger.unsaved is not None
         async with self.held():
+            await self._must_be_here()
             await engine.controls.clear_questions_of_others(self.row.id)
             if not resumes:
                 await self.conversation.give_up()
@@ -437,6 +440,16 @@ class LiveSession:
             if self._wants_title(outcome):
                 self._titling = asyncio.create_task(self._write_title(waiting.blocks), name=f"title of {self.row.id}")
             return outcome
+
+    async def _must_be_here(self) -> None:
+        """Raise SessionBusy while the turns of this session belong into the worktree of a background task."""
+        job = None if self.engine.copy is not None else await self.engine.job_of(self.row.id)
+        if job is not None and (job.state in UNFINISHED or (job.state == "done" and job.result)):
+            raise SessionBusy(
+                "The task in the background has not ended. Stop it first."
+                if job.state in UNFINISHED
+                else "Take over the changes of the task first, or discard them: the next turn builds on them."
+            )
 
     def _wants_title(self, outcome: Outcome) -> bool:
         engine = self.engine

@@ -38,6 +38,7 @@ from pilotfish.conversation.records import (
     UsageRecord,
 )
 from pilotfish.conversation.registry import ToolCallRegistry
+from pilotfish.conversation.relocation import Relocation
 from pilotfish.engine.frontend import Frontend, Outcome
 from pilotfish.engine.session.journal import Journal
 from pilotfish.engine.turn.context_window import ContextFill
@@ -54,7 +55,8 @@ FILE_RECORDS = (FileChangeRecord, UndoRecord, ReviewRecord)
 class SessionHistory:
     """The conversation of one session. `call_changed` is called for every change of a call, `unsaved` when records
     cannot be written, `row_changed` before the client is shown that another process has changed the session's row.
-    Records up to the number `imported` came from a file."""
+    Records up to the number `imported` came from a file. With `copy` the turns run in the worktree of a background
+    task: changes of files are recorded as those of the user's files, which nobody has changed yet."""
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class SessionHistory:
         unsaved: Callable[[StorageError], None],
         row_changed: Callable[[], Awaitable[None]],
         imported: int = 0,
+        copy: Relocation | None = None,
     ) -> None:
         self.history: list[CanonicalMessage] = []
         self.registry = ToolCallRegistry(call_changed, clock)
@@ -77,6 +80,7 @@ class SessionHistory:
         self.prompts: list[TurnStartRecord | SteerRecord] = []
         """the user's, without those of an imported file"""
         self._imported = imported
+        self._copy = copy
         self._imported_count = 0
         self.usage = Usage()
         self.turns = 0
@@ -256,7 +260,7 @@ class SessionHistory:
         self.usage, self.turns = Usage(), 0
         self.context = ContextFill()
         own = records[self._imported_count :]
-        self.file_records = [record for record in own if _may_change_files(record)]
+        self.file_records = self._of_this_place(own)
         self.prompts = [record for record in own if isinstance(record, TurnStartRecord | SteerRecord)]
         for record in records:
             self._note_usage(record)
@@ -284,7 +288,19 @@ class SessionHistory:
         if isinstance(record, TurnStartRecord | SteerRecord):
             self.prompts.append(record)
         self._note_usage(record)
-        self._open_journal().emit(record)
+        self._open_journal().emit(record if self._copy is None else _of_copy(self._copy.record(record)))
+
+    def _of_this_place(self, records: Sequence[Record]) -> list[Record]:
+        """Those that changed files of the place where this process works: the folder, or the worktree of a task."""
+        turns = {record.turn_id for record in records if isinstance(record, TurnStartRecord) and record.background}
+        here = [record for record in records if (record.turn_id in turns) == (self._copy is not None)]
+        if self._copy is not None:
+            there = self._copy.reverse
+            here = [
+                replace(there.record(record), background=False) if isinstance(record, FileChangeRecord) else record
+                for record in here
+            ]
+        return list(filter(_may_change_files, here))
 
     def _open_journal(self) -> Journal:
         if self._journal is None:
@@ -388,6 +404,10 @@ async def _write_closing(journal: Journal, closing: Sequence[Record]) -> Sequenc
         await journal.wait_durable()  # finish the write before the lease is released
         raise
     return closing
+
+
+def _of_copy(record: Record) -> Record:
+    return replace(record, background=True) if isinstance(record, FileChangeRecord | TurnStartRecord) else record
 
 
 def _may_change_files(record: Record) -> bool:

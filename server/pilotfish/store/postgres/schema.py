@@ -200,7 +200,27 @@ END $$;
 CREATE TRIGGER keep_control BEFORE UPDATE ON controls FOR EACH ROW EXECUTE FUNCTION keep_control();
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3)
+_V4: Final = """
+-- Tasks that run in the background, at most one for a session. They are seen by their owner alone.
+CREATE TABLE jobs (
+    session    TEXT COLLATE "C" PRIMARY KEY,
+    state      TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    place      TEXT NOT NULL,
+    note       TEXT NOT NULL,
+    result     TEXT,
+    created_at DOUBLE PRECISION NOT NULL,
+    updated_at DOUBLE PRECISION NOT NULL,
+    bundle     BYTEA,
+    owner      TEXT COLLATE "C" NOT NULL DEFAULT current_user
+);
+CREATE INDEX jobs_by_state ON jobs (state, created_at);
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON jobs USING (owner = current_user) WITH CHECK (
+    owner = current_user AND EXISTS (SELECT 1 FROM sessions WHERE id = session AND sessions.owner = current_user));
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4)
 """MIGRATIONS[v] is the SQL from version v to v + 1. Version 0 is a database without our tables."""
 
 VERSION: Final = len(MIGRATIONS)

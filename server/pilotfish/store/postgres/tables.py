@@ -75,6 +75,12 @@ class PgTables(Tables):
     def current_user(self) -> str:
         return str(next(iter(self.db.execute("SELECT current_user")))[0])
 
+    def has_workers(self) -> bool:
+        found = self.db.execute(
+            "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('jobs') AND tgname = 'enqueue_job'"
+        )
+        return found.fetchone() is not None
+
     def begin_read(self) -> None:
         self.db.start_pipeline()
         self.db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

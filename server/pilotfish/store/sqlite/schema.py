@@ -126,7 +126,23 @@ CREATE TABLE controls (
 CREATE INDEX controls_of_session ON controls (session);
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4)
+_V5: Final = """
+-- Tasks that run in the background, at most one for a session. The times are in seconds.
+CREATE TABLE jobs (
+    session    TEXT PRIMARY KEY,
+    state      TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    place      TEXT NOT NULL,
+    note       TEXT NOT NULL,
+    result     TEXT,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    bundle     BLOB
+);
+CREATE INDEX jobs_by_state ON jobs (state, created_at);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4, _V5)
 """MIGRATIONS[v] is the SQL from version v to v + 1. Version 0 is an empty file."""
 
 VERSION: Final = len(MIGRATIONS)

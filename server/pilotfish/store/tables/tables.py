@@ -36,6 +36,7 @@ from pilotfish.store.tables.changes import LISTED, ReportsChanges
 from pilotfish.store.tables.connection import Connection, TextIndex
 from pilotfish.store.tables.controls import ControlTables
 from pilotfish.store.tables.heads import SessionHead, SessionHeads, unknown
+from pilotfish.store.tables.jobs import Jobs
 from pilotfish.store.titles import title_of
 
 LAST_N: Final = 1 << 62
@@ -61,6 +62,7 @@ class Tables(ReportsChanges, ABC):
         self.db = db
         self.index = index
         self.blobs = blobs
+        self.jobs = Jobs(db)
         self._heads = heads
         self.controls = ControlTables(db, self.key_of, self.touch)
         self._pins: Counter[str] | None = None
@@ -245,6 +247,10 @@ class Tables(ReportsChanges, ABC):
         """Who owns the sessions that this process makes. Empty where a database has one user."""
         return ""
 
+    def has_workers(self) -> bool:
+        """Whether tasks can be queued for workers: only in a database whose administrator has set that up."""
+        return False
+
     # Blobs
 
     def get_blob(self, hash_: str) -> bytes:
@@ -346,6 +352,7 @@ class Tables(ReportsChanges, ABC):
         self.index.forget(key)
         self.controls.forget(key)
         self.blobs.forget(key)
+        self.jobs.forget(clean(session_id))
         self.db.execute("DELETE FROM chunks WHERE session = ?", (key,))
         self.db.execute("DELETE FROM records WHERE session = ?", (key,))
         self.db.execute("DELETE FROM sessions WHERE key = ?", (key,))

@@ -16,6 +16,8 @@ from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import ProcessTree
 from pilotfish.workspace.sandbox.confinement import Confinement
 
+MAX_OUTPUT_BYTES = 512 << 20
+"""a command that writes more than this is stopped"""
 LIVE_INTERVAL = 0.05
 """seconds between two pieces of live output"""
 LIVE_BYTES = 200_000
@@ -39,11 +41,10 @@ class Job:
         *,
         command: str,
         process: asyncio.subprocess.Process,
-        family: ProcessTree,
+        tree: ProcessTree,
         output: Pipe,
         place: Pipe,
         tell: Callable[[str], None],
-        max_output: int,
         confined: bool,
         confinement: Confinement,
     ) -> None:
@@ -54,17 +55,18 @@ class Job:
         self.confinement = confinement
         self.wanted = False
         """started in the background on purpose: it outlives the turn that started it, stopped or not"""
-        self.family = family
+        self.tree = tree
         self.spool = Spool()
         self.started = time.monotonic()
+        self.max_output = MAX_OUTPUT_BYTES
         self.flooded = False
+        """it was stopped because it wrote more than that"""
         self.shown = 0
         """bytes of output a poll has given already"""
         self._process = process
         self._output = output
         self._place = place
         self._live_output = LiveOutput(tell)
-        self._max_output = max_output
         self._waiter = asyncio.ensure_future(process.wait())
         self._pump = asyncio.ensure_future(self._read())
         self.changed = asyncio.Event()
@@ -118,11 +120,11 @@ class Job:
         self._live_output.flush()
 
     async def living(self) -> frozenset[int]:
-        """The processes of the family. None only when nobody was found twice in a row, and nobody was in doubt."""
+        """The processes of the tree. None only when nobody was found twice in a row, and nobody was in doubt."""
         deadline = time.monotonic() + DOUBT
         looks = 0
         while True:
-            members = self.family.members(leader_alive=self.code is None)
+            members = self.tree.members(leader_alive=self.code is None)
             if members.sure:
                 return members.sure
             if members.unsure and time.monotonic() < deadline:
@@ -145,14 +147,14 @@ class Job:
         return await asyncio.to_thread(plain_text, data) if len(data) > AT_ONCE else plain_text(data)
 
     async def kill(self, grace: float) -> None:
-        """TERM, then KILL, to every process of the family; returns when none is left."""
+        """TERM, then KILL, to every process of the tree; returns when none is left."""
         for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_WAIT)):
             deadline = time.monotonic() + patience
             pause = 0.01
             sent: set[int] = set()  # one TERM each: many programs take a second one as "at once"
             while members := await self.living():
-                self.family.send(number, members - sent, leader_alive=self.code is None)
-                self.family.send(signal.SIGCONT, members - sent, leader_alive=self.code is None)
+                self.tree.send(number, members - sent, leader_alive=self.code is None)
+                self.tree.send(signal.SIGCONT, members - sent, leader_alive=self.code is None)
                 sent |= members
                 if time.monotonic() > deadline:
                     break
@@ -163,10 +165,10 @@ class Job:
         await asyncio.wait({self._pump}, timeout=DRAIN_SECONDS)
 
     def kill_at_once(self) -> None:
-        """KILL to every process of the family; nothing is waited for."""
-        members = self.family.members(leader_alive=self.code is None)
+        """KILL to every process of the tree; nothing is waited for."""
+        members = self.tree.members(leader_alive=self.code is None)
         if members.sure:
-            self.family.send(signal.SIGKILL, members.sure, leader_alive=self.code is None)
+            self.tree.send(signal.SIGKILL, members.sure, leader_alive=self.code is None)
 
     def close(self) -> None:
         self._live_output.flush()
@@ -186,7 +188,7 @@ class Job:
             self.spool.write(data)
             self._live_output.feed(data)
             self.changed.set()
-            if self.spool.size > self._max_output:
+            if self.spool.size > self.max_output:
                 self.flooded = True
                 return
         self.changed.set()

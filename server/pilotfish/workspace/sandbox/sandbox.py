@@ -24,6 +24,7 @@ from pathlib import Path
 
 from pilotfish.config.settings import Settings
 from pilotfish.workspace.git.repository import GIT_SETTINGS, git_settings
+from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.sandbox import bridge, seccomp
 from pilotfish.workspace.sandbox.protected import Protection
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST
@@ -197,10 +198,10 @@ class Sandbox:
     def words(self) -> str:
         """for the status page and for people"""
         if self.bwrap is None:
-            told = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
+            words = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
         else:
-            told = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
-        return f"{told}; {self.read_only.words}"
+            words = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
+        return f"{words}; {self.read_only.words}"
 
     @property
     def network_words(self) -> str:
@@ -233,6 +234,7 @@ class Sandbox:
         mounts += ["--ro-bind", str(room.folders.base / "gitconfig"), f"{OWN_FOLDER}/gitconfig"]
         for place in (*room.roots, *room.writable):
             mounts += ["--bind", str(room.sources.get(place, place)), str(place)]
+        mounts += ["--tmpfs", str(room.folders.base)] if self._shows(room) else []
         mounts += room.protection.binds()
         for place in sorted(room.hidden, key=lambda path: len(path.parts)):
             mounts += ["--ro-bind", str(room.folders.base / ("nothing" if place.is_dir() else "empty")), str(place)]
@@ -255,11 +257,17 @@ class Sandbox:
             confine += ["--uid", str(os.getuid()), "--gid", str(os.getgid())]
         return Confined([*room.prefix, self.bwrap, *mounts, *confine, "--", *command], fds)
 
+    def _shows(self, room: Room) -> bool:
+        """Whether the workspace holds the session's own folders."""
+        return any(room.folders.base.is_relative_to(place) for place in (*room.roots, *room.writable))
+
     def _hidden(self, room: Room, open_network: bool) -> list[str]:
         """Hides homes, sockets and keys, and puts the session's folders and the home's toolchains in their place."""
         empty = str(room.folders.base / "empty")
         own = {Path("/tmp"): room.folders.tmp}  # noqa: S108 - the sandbox's own
-        hidden = {Path(os.path.realpath(place)) for place in HIDDEN_FOLDERS if Path(place).is_dir()}
+        # Where `TMPDIR` points, the folders of all sessions lie, with the sockets of their proxies.
+        places = (*HIDDEN_FOLDERS, tempfile.gettempdir())
+        hidden = {Path(os.path.realpath(place)) for place in places if Path(place).is_dir()}
         shown = [*SYSTEM_IN_HIDDEN, *(NAME_SERVICES if open_network else ()), sys.base_prefix]
         emptied = list(HIDDEN_FILES)
         if self.home is not None and self.home.is_dir() and self.home != Path("/"):
@@ -300,7 +308,7 @@ def find_sandbox() -> Sandbox:
 
 
 def _find_bubblewrap() -> Sandbox:
-    bwrap = shutil.which("bwrap")
+    bwrap = find_program("bwrap")
     if bwrap is None:
         return no_sandbox("bubblewrap is not installed")
     found = Sandbox(bwrap=bwrap, home=_home(), identity=_identity())
@@ -341,11 +349,14 @@ def _home() -> Path | None:
 
 
 def _identity() -> str:
+    git = find_program("git")
+    if git is None:
+        return ""
     lines = ["[user]"]
     for key in ("name", "email"):
         try:
             done = subprocess.run(
-                ["git", "config", "--global", f"user.{key}"],  # noqa: S607 - the user's own git
+                [git, "config", "--global", f"user.{key}"],
                 capture_output=True,
                 timeout=5,
                 check=False,
