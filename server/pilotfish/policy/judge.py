@@ -419,6 +419,8 @@ class _Case:
                     return "allow", "it only reads" if reads else "it runs in a sandbox that can change nothing"
         if facts.url is not None:
             return "ask", "it would access the network"
+        if facts.search is not None:
+            return "ask", "it would send these words to a web search"
         match facts.category:
             case Category.READ_ONLY | Category.RESEARCH:
                 return "allow", "it only reads"

@@ -14,7 +14,7 @@ _PATCHES = frozenset({"apply_patch"})
 _QUOTES = frozenset({"update_file", "write_file", "move_file", "delete_file"})
 _LARGE = frozenset({
     "find_symbol", "symbols", "diagnostics", "rename_symbol", "quick_fix", "bash_output", "research_codebase",
-    "update_plan", "remember", "task", "edit_notebook", "report_finding",
+    "update_plan", "remember", "task", "web_search", "edit_notebook", "report_finding",
 })  # fmt: skip
 
 

@@ -73,6 +73,7 @@ def collect(
         command=subject.command,
         cwd=str(start) if subject.command is not None else None,
         url=subject.url,
+        search=subject.search,
         mcp=subject.mcp,
         mcp_digest=subject.mcp_digest,
         mcp_reads=subject.mcp_reads,
