@@ -68,4 +68,5 @@ def _row(tool: Tool[Any]) -> tuple[str, ...]:
 
 def _families() -> Iterator[tuple[str, str]]:
     for family in FAMILIES:
-        yield (family.name, ", ".join(map(code, sorted(family.without))))
+        only = f"all but {', '.join(map(code, family.only))}" if family.only is not None else ""
+        yield (family.name, only or ", ".join(map(code, sorted(family.without))))

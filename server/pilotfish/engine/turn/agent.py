@@ -22,7 +22,7 @@ from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pilotfish.engine.mcp.tools import foreign_tool
 from pilotfish.engine.turn.calls.tool_runner import ToolOutcome
 from pilotfish.tools import BY_NAME, TOOLS
-from pilotfish.tools.families import offered
+from pilotfish.tools.families import family_of, offered
 from pilotfish.tools.incoming.aliases import spellings
 from pilotfish.tools.tool import Tool as PilotfishTool
 from pilotfish.tools.tool import parameters
@@ -39,7 +39,7 @@ class RequestPhases(Protocol):
     async def before_request(
         self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage], window: int | None
     ) -> list[ModelMessage]: ...
-    def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse: ...
+    async def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse: ...
 
 
 class Calls(Protocol):
@@ -99,7 +99,10 @@ class Hooks(AbstractCapability[AgentDeps]):
         by_name = {tool.name: tool for tool in parameters.function_tools}  # ours are there once for each of their names
         ctx.deps.calls.offered([*by_name])
         own = [name for name in offered(request_context.model.model_name, BY_NAME) if ctx.deps.calls.works(name)]
-        tools = [tool for name, tool in by_name.items() if name in own or name not in BY_NAME]
+        arguments = family_of(request_context.model.model_name).only
+        tools = [
+            _named_arguments(tool, arguments) for name, tool in by_name.items() if name in own or name not in BY_NAME
+        ]
         request_context.model_request_parameters = replace(parameters, function_tools=tools)
         request_context.messages = await ctx.deps.phases.before_request(
             ctx.messages, request_context.messages, ctx.model.context_window
@@ -110,7 +113,7 @@ class Hooks(AbstractCapability[AgentDeps]):
         self, ctx: Context, *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         del request_context
-        return ctx.deps.phases.after_response(response, ctx.model.context_window)
+        return await ctx.deps.phases.after_response(response, ctx.model.context_window)
 
     async def wrap_tool_validate(
         self,
@@ -141,6 +144,15 @@ class Hooks(AbstractCapability[AgentDeps]):
                 return ToolDenied(returned.text)
             case "failed":
                 raise ToolFailed(returned.text)
+
+
+def _named_arguments(tool: ToolDefinition, arguments: Mapping[str, Sequence[str]] | None) -> ToolDefinition:
+    """The tool with only those arguments that its family is told of."""
+    if arguments is None or tool.name not in arguments:
+        return tool
+    schema = tool.parameters_json_schema
+    properties = {name: schema["properties"][name] for name in arguments[tool.name]}
+    return replace(tool, parameters_json_schema={**schema, "properties": properties})
 
 
 @cache
