@@ -43,6 +43,7 @@ export function registerCommands(services: Services): vscode.Disposable[] {
     undoAllChanges: () => review.decideAll('undo', chat.session?.id),
     nextChange: () => review.goTo(1),
     previousChange: () => review.goTo(-1),
+    authors: () => services.authorship.toggle(),
     allow: () => answerByKey(services, 'allow_once'),
     deny: () => answerByKey(services, 'reject'),
     nextWaiting: () => showNextApproval(services),

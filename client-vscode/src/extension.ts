@@ -26,6 +26,7 @@ import { Keys } from './models/keys.ts';
 import { LanguageModels } from './models/languageModels.ts';
 import { Models } from './models/models.ts';
 import type { InlineRetryParams, OptionId, ReviewParams } from './protocol.gen.ts';
+import { Authorship } from './review/authorship.ts';
 import { Review } from './review/review.ts';
 import { Connection } from './server/connection.ts';
 import { Server } from './server/server.ts';
@@ -50,6 +51,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     server,
     sessions,
     services.review,
+    services.authorship,
     services.inlineEdits,
     services.codeBlocks,
     services.waiting,
@@ -102,6 +104,7 @@ function createServices(context: vscode.ExtensionContext): Services {
   const proposals = new Proposals(approvals);
   const view = new ChatView(context, log);
   const review = new Review(connection, proposals, log);
+  const authorship = new Authorship(connection, log);
   const drafts = new Drafts(context.workspaceState);
   const showSession = async (sessionId: string) => {
     if (sessionId !== chat.session?.id) await chat.open(sessionId);
@@ -170,6 +173,7 @@ function createServices(context: vscode.ExtensionContext): Services {
     drafts,
     sessions,
     review,
+    authorship,
     inlineEdits,
     codeBlocks: new CodeBlocks(connection),
     models: new Models(keys, connection, chat, server, task),

@@ -1651,6 +1651,8 @@ export interface Settings {
   instructionFiles?: string[];
   /** whether language servers of the machine are started in a trusted folder, in the read-only sandbox, where the editor cannot answer for its own: basedpyright or pyright, ruff, gopls, rust-analyzer, typescript-language-server, clangd */
   languageServers?: "auto" | "off";
+  /** whether commits in a trusted folder say which turns wrote their lines: by `trailer` lines in the message, which a `prepare-commit-msg` hook adds that is installed for this and removed with it, or by git `notes` in `refs/notes/pilotfish` */
+  gitAttribution?: "off" | "trailer" | "notes";
   /** path of a file with MCP servers */
   mcpConfig?: string;
   /** directory, or database URL, in which sessions are kept */

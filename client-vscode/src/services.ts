@@ -15,6 +15,7 @@ import type { InlineEdits } from './editor/inlineEdit.ts';
 import type { McpServers } from './mcp/mcpServers.ts';
 import type { LanguageModels } from './models/languageModels.ts';
 import type { Models } from './models/models.ts';
+import type { Authorship } from './review/authorship.ts';
 import type { Review } from './review/review.ts';
 import type { Connection } from './server/connection.ts';
 import type { Server } from './server/server.ts';
@@ -35,6 +36,7 @@ export interface Services {
   sessions: SessionTree;
   finished: FinishedTurns;
   review: Review;
+  authorship: Authorship;
   inlineEdits: InlineEdits;
   codeBlocks: CodeBlocks;
   models: Models;

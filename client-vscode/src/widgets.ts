@@ -286,6 +286,15 @@ export function codeHover(title: string, code: string): vscode.MarkdownString {
   return new vscode.MarkdownString().appendText(escaped(title)).appendCodeblock(shown);
 }
 
+/** A hover with a text, which is shown literally, and a link that runs one of our commands. */
+export function linkHover(text: string, title: string, command: string, argument: unknown): vscode.MarkdownString {
+  const hover = new vscode.MarkdownString().appendText(escaped(text));
+  const args = encodeURIComponent(JSON.stringify([argument]));
+  hover.appendMarkdown(`\n\n[${title}](command:${command}?${args})`);
+  hover.isTrusted = { enabledCommands: [command] };
+  return hover;
+}
+
 /** The code lenses of the server, with literal titles. */
 export function literalLenses<T extends vscode.CodeLens>(
   lenses: readonly T[] | null | undefined,

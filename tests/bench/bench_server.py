@@ -202,7 +202,7 @@ class Bench:
             stock=found.first["stock"],
         )
         if wire is CHAT:
-            add("first request of a plain prompt", found.size / 1000, "kB", target=12)
+            add("first request of a plain prompt", found.size / 1000, "kB")
         add(
             "idle memory after a turn",
             found.memory["ours"],

@@ -1,11 +1,12 @@
 """Baselines for the benchmark: minimal programs that serve the same client.
 
     pygls    a language server with nothing in it
-    stock    pydantic-ai and pygls put together as their manuals say: no ledger, no policy, no approvals
+    stock    pydantic-ai and pygls put together as their manuals say: no ledger, no policy, no approvals; it offers the
+             tools of Pilotfish by name, description and schema, and only `read_file` does something
     socket   a bare asyncio connection to the provider, each delta parsed, framed and written (Chat only)
 
 `stock` and `socket` know as much of `pilotfish/session/*` as the benchmark asks for. Run as
-`python -m tests.bench.floors <kind> <wire> <provider's base URL>`.
+`python -m tests.bench.floors <kind> <wire> <provider's base URL> [<file with the tools>]`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def model(wire: str, url: str) -> Any:
             return GoogleModel("scripted", provider=GoogleProvider(base_url=url, api_key="key"))
 
 
-def stock(wire: str, url: str) -> None:
+def stock(wire: str, url: str, tools: Path) -> None:
     from pygls.lsp.server import LanguageServer
 
     server = LanguageServer("stock", "1")
@@ -63,16 +64,13 @@ def stock(wire: str, url: str) -> None:
 
     def agent() -> Any:
         if not built:
-            from pydantic_ai import Agent
+            from pydantic_ai import Agent, Tool
 
-            made: Any = Agent(model(wire, url))
+            async def read_file(**args: Any) -> str:
+                return Path(args["path"]).read_text("utf-8")  # deliberately minimal
 
-            @made.tool_plain
-            async def read_file(path: str) -> str:  # pyright: ignore[reportUnusedFunction]  # the decorator takes it
-                """Read a file."""
-                return Path(path).read_text("utf-8")  # deliberately minimal
-
-            built.append(made)
+            offered = [Tool.from_schema(read_file, **tool) for tool in json.loads(tools.read_text("utf-8"))]
+            built.append(Agent(model(wire, url), tools=offered))
         return built[0]
 
     async def forward(_: Any, events: Any) -> None:
@@ -149,9 +147,9 @@ def frame(message: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["stock", wire, url]:
-            stock(wire, url)
-        case ["socket", _, url]:
+        case ["stock", wire, url, tools]:
+            stock(wire, url, Path(tools))
+        case ["socket", _, url, *_]:
             asyncio.run(socket(url))
         case _:
             pygls()

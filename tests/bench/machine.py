@@ -19,6 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pilotfish.tools import BY_NAME
+from pilotfish.tools.families import offered
+from pilotfish.tools.tool import Tool, parameters
+
 CPUCLOCK_SCHED = 2  # of Linux: the lowest bits of a process's clock (clock_getcpuclockid)
 ROOT = Path(__file__).parents[2]
 
@@ -140,6 +144,9 @@ class Place:
         self.folder = place / "work"
         self.folder.mkdir()
         (self.folder / "a.txt").write_text("hello\n" * 20, "utf-8")
+        self.tools = place / "tools.json"
+        """what Pilotfish offers a model, for the floor that offers the same"""
+        self.tools.write_text(json.dumps([_described(BY_NAME[name]) for name in offered("scripted", BY_NAME)]), "utf-8")
         self._count = 0
         dropped = ("PYTHONDONTWRITEBYTECODE", "PILOTFISH_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_")
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
@@ -198,7 +205,8 @@ class Place:
     @contextlib.contextmanager
     def floor(self, kind: str, address: str = "", wire: Wire = CHAT) -> Generator[Server]:
         """One of the programs in `floors.py`, initialized like our server."""
-        command = [sys.executable, "-m", "tests.bench.floors", kind, wire.name.lower(), address + wire.path]
+        floor = [sys.executable, "-m", "tests.bench.floors", kind]
+        command = [*floor, wire.name.lower(), address + wire.path, str(self.tools)]
         server = Server(command, self._environment, self.folder)
         with contextlib.closing(server):
             server.request("initialize", hello(self.folder))
@@ -206,6 +214,10 @@ class Place:
 
     def start(self, kind: str, address: str, wire: Wire) -> contextlib.AbstractContextManager[Server]:
         return self.ours(address, wire) if kind == "ours" else self.floor(kind, address, wire)
+
+
+def _described(tool: Tool[Any]) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "json_schema": parameters(tool.args)}
 
 
 def hello(folder: Path) -> dict[str, Any]:

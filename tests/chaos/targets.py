@@ -39,9 +39,10 @@ from pilotfish.conversation.text_calls import find_calls
 from pilotfish.engine.model.adapter import from_canonical, to_canonical
 from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMessage
 from pilotfish.lsp.connection.stdio import FrameReader
-from pilotfish.policy.judge import Mode, judge
+from pilotfish.policy.judge import judge
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.parser import CommandLine, parse
+from pilotfish.policy.verdict import Mode
 from pilotfish.store.export.archive import SessionArchive, from_json, to_json
 from pilotfish.store.export.legacy import from_legacy
 from pilotfish.store.rows import SessionRow

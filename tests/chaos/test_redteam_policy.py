@@ -28,11 +28,13 @@ from pilotfish.conversation.messages import Category
 from pilotfish.engine.policy_check import Check
 from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import Refused
-from pilotfish.policy.judge import CallFacts, Decision, Rule, Verdict, judge
+from pilotfish.policy.judge import judge
+from pilotfish.policy.rules import CallFacts, Decision, Rule
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.arguments import Read, Spec
 from pilotfish.policy.shell.git_commands import GIT as GIT_TABLE
 from pilotfish.policy.shell.read_only_commands import TABLE, read_only
+from pilotfish.policy.verdict import Verdict
 from pilotfish.tools.files.write_file import TOOL as WRITE_FILE
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import ResolvedPath, resolve

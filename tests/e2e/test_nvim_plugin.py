@@ -27,6 +27,9 @@ pytestmark = pytest.mark.editors
 
 PLUGIN = ROOT / "client-nvim"
 README = (PLUGIN / "README.md").read_text("utf-8")
+NVIM = os.environ.get("PILOTFISH_TEST_NVIM", "nvim")
+EVERY_VERSION = pytest.mark.parametrize("world", ["nvim-0.10", "nvim", "nvim-0.12"], indirect=True)
+"""the oldest Neovim that the plugin supports, the one of most users, and the newest"""
 STATUSLINE = "vim.o.statusline = \"%f %m %= %{v:lua.require'pilotfish'.statusline()} \"\n"
 TRUSTED = "require('pilotfish').setup { trusted = true }\n" + STATUSLINE
 IDLE = "local t = require('pilotfish.chat').transcript; return t.session and not t:busy() and #t.items > 0"
@@ -52,21 +55,25 @@ FLOATS = """
 class World(EditorWorld):
     """A home with the plugin copied into it."""
 
+    nvim: str
+    """the program"""
+
     @contextlib.asynccontextmanager
     async def editor(self, config: str = TRUSTED, size: tuple[int, int] = (140, 40)) -> AsyncGenerator[Neovim]:
-        async with neovim(self.folder, self.environ, config=config, size=size) as running:
+        async with neovim(self.folder, self.environ, config=config, size=size, name=self.nvim) as running:
             yield running
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncGenerator[World]:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[World]:
+    nvim: str = getattr(request, "param", NVIM)
     async with editor_world(tmp_path) as made:
         editors = Path(program("nvim")).parent
         programs = [str(tmp_path / "bin"), str(editors), str(Path(sys.executable).parent), made.environ["PATH"]]
         environ = {**made.environ, "PATH": ":".join(programs)}
         install = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)[0]
         subprocess.run(["sh", "-ec", install], cwd=ROOT, env=environ, check=True, capture_output=True, timeout=60)
-        yield World(made.folder, made.home, environ, made.scripts, made.provider)
+        yield World(made.folder, made.home, environ, made.scripts, made.provider, nvim)
 
 
 def edit(old: str, new: str, path: str = "greet.py") -> list[Reply]:
@@ -91,6 +98,12 @@ async def answer(editor: Neovim, key: str) -> None:
 async def buffer(editor: Neovim, path: Path) -> str:
     lines: list[str] = await editor.lua("return vim.api.nvim_buf_get_lines(vim.fn.bufnr(...), 0, -1, false)", str(path))
     return "\n".join(lines)
+
+
+def picture(world: World, name: str, shown: str) -> None:
+    """Keeps a screen, for a person who wants to look at it, where `PILOTFISH_TEST_PICTURES` says."""
+    if folder := os.environ.get("PILOTFISH_TEST_PICTURES"):
+        Path(folder, f"{world.nvim}-{name}.txt").write_text(shown, "utf-8")
 
 
 def sent(world: World, which: int = -1) -> str:
@@ -128,6 +141,53 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
         await editor.lua("vim.cmd.PilotfishUndo()")
         await editor.shows("info: Undone: seen, greet.py")
         await editor.until("return vim.fn.readfile(...)[2] == '    return \"Helo\"'", str(path))
+
+
+@EVERY_VERSION
+async def test_the_whole_journey_in_every_version(world: World):
+    path = world.folder / "greet.py"
+    tests = "python3 -B -c \"import greet; print('the test saw', greet.greet())\"; touch seen"
+    world.script("play", *edit("Helo", "Hello")[:2], say("It is ", "**done**."))
+    world.script("check", call("bash", command=tests), say("The test ", "**passes**."))
+    world.script("slow", say("one ", "two ", end="stall"))
+    world.script("next", say("The next answer."))
+    async with world.editor(STATUSLINE) as editor:
+        await editor.lua(
+            "vim.cmd.edit('greet.py'); vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# typed, not saved' })"
+        )
+        await editor.keys(":Pilotfish #play# please", "Enter")
+        await editor.shows("Do you trust this folder?", "t  Trust this folder", "r  Read only")
+        await answer(editor, "t")
+        shown = await editor.shows("Edit greet.py", '-    return "Helo"', '+    return "Hello"', "a  Allow once")
+        picture(world, "question", shown)
+        await answer(editor, "a")
+        await editor.until(IDLE)
+        picture(world, "edited", await editor.shows("It is", "✓ Edit greet.py", '+    return "Hello"'))
+        assert path.read_text() == 'def greet():\n    return "Helo"\n'  # what the user has not saved stays so
+        await editor.lua("vim.cmd('wincmd t | write')")
+        await editor.lua("vim.cmd.Pilotfish('#check# please')")
+        picture(world, "command", await question(editor))
+        await answer(editor, "a")
+        await editor.until(IDLE)
+        picture(world, "answer", await editor.shows("✓ Run python3", "the test saw Hello"))
+        assert "the test saw Hello" in sent(world)
+        await editor.lua("vim.cmd.PilotfishUndo()")
+        await editor.shows("info: Undone: seen")
+        await editor.lua("vim.cmd.PilotfishUndo()")
+        await editor.shows("info: Undone: greet.py")
+        assert await buffer(editor, path) == '# typed, not saved\ndef greet():\n    return "Helo"'
+        await editor.lua("vim.cmd.Pilotfish('#slow# please')")
+        await editor.shows("one two")
+        await editor.lua("vim.cmd.PilotfishStop()")
+        picture(world, "stopped", await editor.shows("Stopped."))
+    async with world.editor(STATUSLINE) as editor:
+        await editor.keys(":PilotfishSessions", "Enter")
+        await editor.shows("Go on with", "3 turns")
+        await editor.keys("1", "Enter")
+        await editor.shows("one two", "Stopped.")
+        await editor.lua("vim.cmd.Pilotfish('#next# please')")
+        picture(world, "next", await editor.shows("The next answer."))
+        assert "the test saw Hello" in sent(world)
 
 
 async def test_text_that_is_not_saved_is_read_edited_and_left_to_the_user(world: World):

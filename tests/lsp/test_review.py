@@ -188,3 +188,20 @@ async def test_lenses_and_code_actions_review_in_any_editor(rig: Rig, editor: Sc
     await rig.client.request("workspace/executeCommand", actions[1]["command"])
     assert shown == [(file.as_uri(), 14)]
     assert editor.text(file) == CHANGED.replace("LINE 3\n", "line 3\n")
+
+
+async def test_an_editor_without_a_plugin_shows_which_turn_wrote_a_line_on_hover(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    async with served(folder) as plain:
+        file, other = plain.folder / "hovered.txt", plain.folder / "other.txt"
+        for name in (file, other):
+            name.write_text(LINES)
+        session = await changed_session(plain, file)
+        await decide(plain, "keep", session)
+        found: list[Any] = []
+        for name, line in ((file, 1), (file, 2), (file, 15), (other, 2)):
+            asked = {"textDocument": {"uri": name.as_uri()}, "position": {"line": line, "character": 0}}
+            found.append(await plain.client.request("textDocument/hover", asked))
+        words = {"kind": "plaintext", "value": "Written by Pilotfish: #hovered.txt#\nSession: hovered.txt#"}
+        assert found == [None, {"contents": words}, {"contents": words}, None]

@@ -12,7 +12,8 @@ from tests.support.policy import agent_commands
 from pilotfish.conversation.messages import Category
 from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.policy import places
-from pilotfish.policy.judge import Mode, Verdict, judge
+from pilotfish.policy.judge import judge
+from pilotfish.policy.verdict import Mode, Verdict
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from tests.support.policy import command, corpus, edit, fetch, place, read
 
 from pilotfish.conversation.messages import Category
-from pilotfish.policy.judge import CallFacts, Decision, Mode, PathFact, Rule, Scope, Verdict, judge
+from pilotfish.policy.judge import judge
+from pilotfish.policy.rules import CallFacts, Decision, PathFact, Rule, Scope
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.effects import Effect
+from pilotfish.policy.verdict import Mode, Verdict
 
 LONG = bool(os.environ.get("PILOTFISH_LONG"))
 
@@ -554,7 +556,8 @@ def _mutated(dice: random.Random, lines: list[str]) -> str:
 def test_policy_imports_nothing_heavy() -> None:
     code = (
         "import sys, pilotfish.policy.judge as p; from pilotfish.conversation.messages import Category as C;"
-        "p.judge(p.CallFacts(tool='bash', category=C.EXECUTE, command='git status'), 'ask');"
+        "from pilotfish.policy.rules import CallFacts;"
+        "p.judge(CallFacts(tool='bash', category=C.EXECUTE, command='git status'), 'ask');"
         "print([m for m in ('tree_sitter', 'tomlkit', 'pydantic_ai', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

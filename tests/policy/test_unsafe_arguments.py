@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.support.policy import command
 
-from pilotfish.policy.judge import Rule, describe, judge, narrowest_rule
+from pilotfish.policy.judge import judge
+from pilotfish.policy.rule_suggestions import describe, narrowest_rule
+from pilotfish.policy.rules import Rule
 
 
 def allow(pattern: str) -> Rule:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pilotfish.conversation import messages, records
 from pilotfish.engine.frontend import OptionId
 from pilotfish.errors import FailureKind
-from pilotfish.policy.judge import Mode
+from pilotfish.policy.verdict import Mode
 from pilotfish.protocol import wire
 
 CONTRACT: dict[str, tuple[str, ...]] = {

@@ -134,10 +134,10 @@ class Neovim(Screen):
 
 @contextlib.asynccontextmanager
 async def neovim(
-    folder: Path, environ: Mapping[str, str], *, config: str, size: tuple[int, int] = (140, 40)
+    folder: Path, environ: Mapping[str, str], *, config: str, size: tuple[int, int] = (140, 40), name: str = "nvim"
 ) -> AsyncGenerator[Neovim]:
     """Neovim in `folder` with this text as its `init.lua`; its state is under HOME of `environ`."""
-    nvim, tmux = program("nvim"), program("tmux")
+    nvim, tmux = program(name), program("tmux")
     home = Path(environ["HOME"])
     init = home / ".config" / "nvim" / "init.lua"
     init.parent.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pilotfish.conversation.messages import Category
-from pilotfish.policy.judge import CallFacts, PathFact
-from pilotfish.policy.rules import Access
+from pilotfish.policy.rules import Access, CallFacts, PathFact
 from pilotfish.policy.shell.analysis import study
 
 ROOT = "/w"

@@ -11,7 +11,7 @@ from typing import Any
 from pilotfish.conversation.records import PlanEntry
 from pilotfish.tools.tool import A, Context, Network, Result, SubagentKind, Tool
 from pilotfish.workspace.editor import Buffer, Hunk, NoEditor, Saved
-from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Leave
+from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.workspace import Workspace
 
 

@@ -23,7 +23,7 @@ async def bench(*roots: Path) -> AsyncGenerator[Bench]:
     async with plain_bench(*roots) as made:
         made.workspace.processes.confine(no_sandbox("a test"))
         yield made
-        name = made.workspace.processes._name
+        name = made.workspace.processes._launcher.name
         await made.workspace.processes.aclose()
         assert find(name).sure == set()
 

@@ -132,7 +132,9 @@ function M.apply(params)
       return { applied = false, failureReason = buf and 'the document moved on' or 'the document is not open' }
     end
     if not vim.bo[buf].modifiable then return { applied = false, failureReason = 'the buffer is not modifiable' } end
-    table.insert(targets, { buf = buf, edits = change.edits })
+    -- Without annotations, which Neovim 0.12 insists on having explained, and then reports in a message for every edit.
+    local edits = vim.tbl_map(function(edit) return { range = edit.range, newText = edit.newText } end, change.edits)
+    table.insert(targets, { buf = buf, edits = edits })
   end
   for _, target in ipairs(targets) do
     local buf = target.buf

@@ -2,7 +2,7 @@
  * Installs the server from the extension into its own Python environment: the bundled wheel and exactly the packages
  * of the bundled lock file, checked by their hashes.
  *
- * uv does the work: the one on the PATH, or its wheel in a temporary environment. Where neither runs, pip does.
+ * uv does the work: the one on the PATH, or its wheel in a temporary folder. Where neither runs, pip does.
  */
 
 import { createHash } from 'node:crypto';
@@ -180,7 +180,10 @@ async function findUv(surroundings: Surroundings): Promise<string | undefined> {
   );
 }
 
-/** Installs uv from its wheel into a temporary environment. Returns undefined where there is no wheel for it. */
+/**
+ * Installs uv from its wheel into a temporary folder, with the pip of this Python if it has one: to make an environment
+ * with a pip of its own takes longer than all the rest. Returns undefined where there is no wheel of uv.
+ */
 async function fetchUv(
   call: Call,
   python: string | undefined,
@@ -188,18 +191,28 @@ async function fetchUv(
   work: string,
   log: vscode.LogOutputChannel,
 ): Promise<string | undefined> {
-  const environment = path.join(work, 'uv');
-  const own = pythonIn(environment);
-  await call(VENV_MS, python ?? '', '-I', '-m', 'venv', environment);
+  const place = path.join(work, 'uv');
   const options = ['--disable-pip-version-check', '--no-input', '--only-binary', ':all:', '--require-hashes'];
+  const program = python ?? '';
+  const hasPip = await call(VENV_MS, program, '-I', '-m', 'pip', '--version').then(
+    () => true,
+    () => false,
+  );
   try {
+    if (hasPip) {
+      const target = ['--no-user', '--target', place];
+      await call(PACKAGES_MS, program, '-I', '-m', 'pip', 'install', ...options, ...target, '--requirement', lock);
+      return path.join(place, 'bin', process.platform === 'win32' ? 'uv.exe' : 'uv');
+    }
+    const own = pythonIn(place);
+    await call(VENV_MS, program, '-I', '-m', 'venv', place);
     await call(PACKAGES_MS, own, '-I', '-m', 'pip', 'install', ...options, '--requirement', lock);
+    return path.join(path.dirname(own), process.platform === 'win32' ? 'uv.exe' : 'uv');
   } catch (error) {
-    if (!/No matching distribution|not a supported wheel/i.test(outputOf(error))) throw error;
-    log.info('no wheel of uv for this machine: pip installs the packages');
+    if (!/No matching distribution|not a supported wheel|activated virtualenv/i.test(outputOf(error))) throw error;
+    log.info('uv cannot be installed on this machine: pip installs the packages');
     return undefined;
   }
-  return path.join(path.dirname(own), process.platform === 'win32' ? 'uv.exe' : 'uv');
 }
 
 /** A Python that is new enough. uv can bring its own, so with uv there may be none. */

@@ -143,6 +143,7 @@ story('a first user', {}, (step) => {
     );
     await workbench.ask('Clean up');
     await workbench.card.waitFor();
+    await workbench.card.getByText('Deletes build and everything in it.', { exact: true }).waitFor();
     await workbench.shot('10-command');
     await workbench.button('Deny…').click();
     await chat.locator('.card textarea').fill('Use make clean');
@@ -222,6 +223,8 @@ story('a first user', {}, (step) => {
     await workbench.showChat();
     await holds(text);
     await workbench.status('scripted');
+    // A prompt to a session that is still being opened waits, and goes to the server that starts after the crash.
+    await chat.locator('.turn').first().waitFor();
     await world.signalServer('SIGSTOP');
     await prompt.press('Enter');
     await chat.locator('.prompt.sending', { hasText: text }).waitFor();

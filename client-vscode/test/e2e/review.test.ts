@@ -40,6 +40,18 @@ story(
       await world.workbench.shot('60-review');
     });
 
+    step('which turn wrote which lines is shown on demand', async ({ workbench }) => {
+      const { page } = workbench;
+      await workbench.openFile('auth.py');
+      await workbench.command('Pilotfish: Show or Hide Which Turn Wrote These Lines');
+      const lines = page.locator('.monaco-editor .view-line', { hasText: 'Pilotfish: Look at validity' });
+      await lines.nth(1).waitFor();
+      assert.match((await lines.first().textContent()) ?? '', /timezone\s*Pilotfish: Look/);
+      await workbench.shot('60-authors');
+      await workbench.command('Pilotfish: Show or Hide Which Turn Wrote These Lines');
+      await lines.first().waitFor({ state: 'detached' });
+    });
+
     step('a word typed in a hunk survives its undo', async (world) => {
       const { page } = world.workbench;
       const line = page.locator('.monaco-editor .view-line', { hasText: 'token.valid' }).first();

@@ -528,6 +528,19 @@ export const SCENES: Record<string, readonly ToView[]> = {
     { type: 'approval', request: EDIT_APPROVAL },
   ],
   done: [...START, loaded(), updates(DONE), CONTEXT],
+  files: [
+    ...START,
+    loaded(),
+    updates(DONE),
+    {
+      type: 'pending',
+      files: [
+        { uri: `${FOLDER}/src/auth.ts`, path: 'src/auth.ts', change: 'edited', added: 128, removed: 46 },
+        { uri: `${FOLDER}/NOTES.md`, path: 'NOTES.md', change: 'created', added: 12, removed: 0 },
+        { uri: `${FOLDER}/old.ts`, path: 'old.ts', change: 'deleted', added: 0, removed: 9 },
+      ],
+    },
+  ],
   undone: [
     ...START,
     loaded(),

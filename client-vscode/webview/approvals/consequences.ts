@@ -2,13 +2,20 @@
 
 import { l10n } from '../common/l10n.ts';
 
-/** One sentence for each command of the line that deletes, discards or publishes. */
-export function consequences(commands: readonly string[]): readonly string[] {
-  return [...new Set(commands.map(consequence).filter((text) => text !== undefined))];
+/** One sentence for each command that deletes, discards or publishes; `parsed` is that of the server's preview. */
+export function consequences(parsed: readonly string[]): readonly string[] {
+  return [...new Set(parsed.map((line) => consequence(wordsOf(line))).filter((text) => text !== undefined))];
 }
 
-function consequence(command: string): string | undefined {
-  const [program = '', ...args] = command.replace(/^runs /, '').split(/\s+/);
+/** The words of the command in a line such as `rm -r 'old build': rm may change files`, without the quotes. */
+function wordsOf(line: string): readonly string[] {
+  const words = line.replace(/^runs /, '').match(/(?:'[^']*'|\\.|[^\s'\\])+/g) ?? [];
+  const last = words.findIndex((word) => word.endsWith(':'));
+  const command = last < 0 ? words : [...words.slice(0, last), (words[last] ?? '').slice(0, -1)];
+  return command.map((word) => word.replace(/'([^']*)'|\\(.)/g, '$1$2'));
+}
+
+function consequence([program = '', ...args]: readonly string[]): string | undefined {
   const name = program.split('/').at(-1) ?? '';
   const targets = args.filter((arg) => !arg.startsWith('-')).join(', ');
   const has = (...options: readonly string[]) => options.some((option) => args.includes(option));

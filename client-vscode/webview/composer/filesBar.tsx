@@ -23,10 +23,12 @@ export function FilesBar({ state }: { state: State }) {
           <span class="files-count">{title}</span>
           <Counts added={sum(files, 'added')} removed={sum(files, 'removed')} />
         </button>
-        <Button onPress={() => post({ type: 'review.decide', decision: 'undo' })}>{l10n.t('Undo all')}</Button>
-        <Button kind="primary" onPress={() => post({ type: 'review.decide', decision: 'keep' })}>
-          {l10n.t('Keep all')}
-        </Button>
+        <span class="files-decisions">
+          <Button onPress={() => post({ type: 'review.decide', decision: 'undo' })}>{l10n.t('Undo all')}</Button>
+          <Button kind="primary" onPress={() => post({ type: 'review.decide', decision: 'keep' })}>
+            {l10n.t('Keep all')}
+          </Button>
+        </span>
       </div>
       {open && (
         <ul class="dock-list">

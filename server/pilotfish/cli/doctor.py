@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -112,7 +111,9 @@ async def _search() -> Finding:
 
 
 async def _bash() -> Finding:
-    found = shutil.which("bash")
+    from pilotfish.workspace.own_programs import find_program
+
+    found = find_program("bash")
     return Finding("bash", found is not None, found or "not found", "" if found else "Install bash.")
 
 

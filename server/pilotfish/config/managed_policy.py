@@ -33,9 +33,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from pilotfish.config.settings import AllowedHost, Budget, Mode, Settings
-from pilotfish.policy import judge as policy
 from pilotfish.policy.hosts import host_of
+from pilotfish.policy.judge import judge
 from pilotfish.policy.rules import CallFacts, Rule, fault_of, host_matches
+from pilotfish.policy.verdict import Verdict
 
 REMEDY = "Your organisation's policy decides this; ask its administrator."
 OVERRIDE = "PILOTFISH_POLICY"
@@ -132,9 +133,9 @@ class ManagedPolicy:
         refused = any(file.mcp_servers is not None and name not in file.mcp_servers for file in self.files)
         return "the policy of your organisation does not permit it" if refused or self.problem else None
 
-    def judge(self, facts: CallFacts, mode: Mode, rules: Sequence[Rule], trusted: bool) -> policy.Verdict:
+    def judge(self, facts: CallFacts, mode: Mode, rules: Sequence[Rule], trusted: bool) -> Verdict:
         """The verdict of policy on a call, never looser than without this policy."""
-        verdict = policy.judge(facts, self.mode(mode), (*rules, *self.rules), trusted)
+        verdict = judge(facts, self.mode(mode), (*rules, *self.rules), trusted)
         if (fault := self._call_fault(facts)) is not None:
             return replace(verdict, decision="deny", reason=fault, rule=None, network=False, can_be_tried=False)
         if any(file.hosts is not None for file in self.files):

@@ -137,6 +137,10 @@ class Settings(_Shape):
     """whether language servers of the machine are started in a trusted folder, in the read-only sandbox, where the
     editor cannot answer for its own: basedpyright or pyright, ruff, gopls, rust-analyzer, typescript-language-server,
     clangd"""
+    git_attribution: Literal["off", "trailer", "notes"] = "off"
+    """whether commits in a trusted folder say which turns wrote their lines: by `trailer` lines in the message, which a
+    `prepare-commit-msg` hook adds that is installed for this and removed with it, or by git `notes` in
+    `refs/notes/pilotfish`"""
     mcp_config: str | None = None
     """path of a file with MCP servers"""
     storage: str | None = None

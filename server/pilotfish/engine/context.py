@@ -27,12 +27,13 @@ from pilotfish.engine.model.editor.editor_models import EditorModels
 from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.engine.pending_approvals import PendingApprovals
 from pilotfish.errors import TurnError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import StoreNotice
 from pilotfish.store.usage import spent_today
 from pilotfish.workspace.editor import LanguageQueries
+from pilotfish.workspace.own_programs import distrust
 from pilotfish.workspace.own_servers import OwnLanguageServers, ServedWorkspace
 from pilotfish.workspace.sandbox.sandbox import Sandbox, chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
@@ -70,7 +71,7 @@ class EngineContext:
         self.book = RuleBook()
         self.mcp = Servers(self.mcp_roots, self.mcp_inputs, self.server_fault)
         self.asked = PendingApprovals(frontend)
-        self.roots = [root.resolve() for root in roots]
+        self.set_roots(roots)
         self.writes_titles = False
         """whether the client lists sessions, so that a title is worth a request"""
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
@@ -86,6 +87,10 @@ class EngineContext:
         self._store_notices: list[StoreNotice] = []
         self._sandbox_words: dict[tuple[str, bool, tuple[str, ...]], str] = {}
         self._gate = asyncio.Lock()
+        self.files_changed: Callable[[], Awaitable[None]] | None = None
+        """told of files that a turn has changed"""
+        self.attribution_problems: Callable[[], Sequence[str]] = tuple
+        """why commits do not say which turns wrote them, though the user wants that"""
 
     def new_id(self, kind: str) -> str:
         return f"{kind}_{uuid.uuid4().hex[:20]}"
@@ -131,6 +136,7 @@ class EngineContext:
     def set_roots(self, roots: Sequence[Path]) -> None:
         """Replace the editor's folders, from the next turn of each session on."""
         self.roots = [root.resolve() for root in roots]
+        distrust(self.roots)
 
     def roots_for(self, folder: str | None) -> list[Path]:
         """The session's folder first, then the editor's other folders."""

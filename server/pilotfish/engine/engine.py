@@ -18,19 +18,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from pilotfish.config.settings import Mode, Settings
 from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
-from pilotfish.conversation.records import Receipt
+from pilotfish.conversation.records import FileChangeRecord, Receipt
 from pilotfish.engine import transcript_pages
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.memory import MemoryFile
 from pilotfish.engine.frontend import Answer, Frontend, Outcome, Question, Session
+from pilotfish.engine.git_attribution import GitAttribution
 from pilotfish.engine.mcp.config import ServerDefinition
-from pilotfish.engine.session.blame import WrittenLines, blame
+from pilotfish.engine.session.blame import WrittenFiles, WrittenLines
 from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
 from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
 from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
-from pilotfish.policy.judge import CallFacts, PathFact, Rule, narrowest_rule
+from pilotfish.policy.rule_suggestions import narrowest_rule
+from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
@@ -93,6 +95,13 @@ class Engine(EngineContext):
         super().__init__(settings, ledger, frontend, roots=roots, trusted=trusted, clock=clock)
         self._sessions: dict[str, LiveSession] = {}
         self.mcp.changed.append(self._report_servers)
+        self._attribution = GitAttribution(self, self._persisted)
+        self.files_changed = self._attribution.files_changed
+        self.attribution_problems = self._attribution.problems
+
+    def set_settings(self, settings: Settings) -> None:
+        super().set_settings(settings)
+        self._attribution.start()
 
     async def leave_turns_open(self) -> None:
         """Before `aclose`: the turns that run are left for the next process to resume or close, as after a crash."""
@@ -103,6 +112,7 @@ class Engine(EngineContext):
         self.asked.cancel_all()
         await asyncio.gather(*(session.aclose() for session in self._sessions.values()), return_exceptions=True)
         # In parallel: an MCP server that is slow to close must not delay the ledger.
+        await self._attribution.aclose()
         await asyncio.gather(
             self.mcp.aclose(),
             self.close_language_servers(),
@@ -362,18 +372,23 @@ class Engine(EngineContext):
         async with session.leased():
             return await uninterrupted(session.review.decide(decision, path, hunk_ids))
 
+    def has_changed(self, path: Path) -> bool:
+        """Whether a turn of an open session has changed a file."""
+        uri = path.as_uri()
+        records = (record for session in self._sessions.values() for record in session.conversation.file_records)
+        return any(isinstance(record, FileChangeRecord) and record.uri == uri for record in records)
+
     async def blame(self, path: Path) -> tuple[WrittenLines, ...]:
         """The lines of a file that turns wrote, of the newest sessions of its folder."""
         folder = next((str(root) for root in self.roots if path.is_relative_to(root)), None)
         listed = await self.catalog.list(folder, None, None, BLAMED_SESSIONS)
-        for row in listed.sessions:
-            if (session := self._sessions.get(row.id)) is not None:
-                await session.wait_written()
+        await self._persisted()
         try:
             current = await self.make_workspace(folder).look(path)
         except ToolError as error:  # it is missing, or is no text
             raise BadRequest(f"uri: {error}", field="uri") from None
-        return await blame(self.ledger, [row.id for row in listed.sessions], path, current.text)
+        files = await WrittenFiles.read(self.ledger, [row.id for row in listed.sessions])
+        return await files.blame(path, current.text)
 
     async def compact(self, session_id: str) -> bool | None:
         """Summarise the older messages. Returns False if there is nothing to summarise, None if it was stopped."""
@@ -460,12 +475,18 @@ class Engine(EngineContext):
         session = self._sessions.get(session_id)
         return session if session is not None and session.conversation.is_open else await self._open(session_id)
 
+    async def _persisted(self) -> None:
+        """Wait until what the open sessions did is in the ledger."""
+        for session in tuple(self._sessions.values()):
+            await session.wait_written()
+
     def _drop(self, session: LiveSession) -> None:
         if self._sessions.get(session.row.id) is session:
             del self._sessions[session.row.id]
 
     def _add(self, row: SessionRow) -> LiveSession:
         self._sessions[row.id] = session = LiveSession(self, row)
+        self._attribution.start()
         return session
 
     def _running(self) -> int:

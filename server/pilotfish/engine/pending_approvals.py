@@ -9,7 +9,8 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question
-from pilotfish.policy.judge import CallFacts, Rule, describe, narrowest_rule, refusing_rule
+from pilotfish.policy.rule_suggestions import describe, narrowest_rule, refusing_rule
+from pilotfish.policy.rules import CallFacts, Rule
 
 
 @dataclass(slots=True)

@@ -25,10 +25,13 @@ from pilotfish.config.settings import Settings, load_user
 from pilotfish.conversation.messages import Category
 from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import PilotfishError, Refused
-from pilotfish.policy.judge import Mode, Rule, Verdict, describe
+from pilotfish.policy.rule_suggestions import describe
+from pilotfish.policy.rules import Rule
+from pilotfish.policy.verdict import Mode, Verdict
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
+from pilotfish.workspace.own_programs import distrust
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 
 if TYPE_CHECKING:
@@ -107,6 +110,7 @@ class Check:
                 first = error.errors(include_url=False, include_context=False, include_input=False)[0]
                 place = ".".join(map(str, first["loc"]))
                 raise ValueError(f"the arguments do not fit: {place}: {first['msg']}") from error
+        distrust((root,))
         where = partial(resolve, roots=(root,), home=Path.home())
         directory = where(str(call["cwd"])).path if "cwd" in call else root
         sandbox = None if subject.command is None else chosen_sandbox(self._settings)

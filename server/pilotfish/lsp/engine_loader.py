@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import importlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -261,8 +262,8 @@ class Loader:
         frontend.listeners.append(generic_client.on_update)
         frontend.listeners.append(self._refresh_lenses)
         if not parts.client.ours:
-            engine.ask_for_trust = generic_client.ask_for_trust
-            parts.editor.ask_to_write = generic_client.ask_to_write
+            engine.ask_for_trust = generic_client.questions.ask_for_trust
+            parts.editor.ask_to_write = generic_client.questions.ask_to_write
             frontend.ask_for_text = generic_client.ask_for_text
         if parts.client.hello.client.mcp:
             engine.mcp.changed.append(partial(_tell_of_servers, parts.connection, engine))
@@ -304,6 +305,8 @@ def _load_model_libraries(engine: Engine, loop: asyncio.AbstractEventLoop, warme
     from pilotfish.engine.turn.agent import main_agent
 
     main_agent()
+    # The libraries stay. A full collection that looked at them too would stop every stream for more than 0.1 s.
+    gc.freeze()
 
 
 async def _make_model(engine: Engine) -> None:

@@ -261,10 +261,13 @@ async def _resolve_action(server: PilotfishServer, action: types.CodeAction) -> 
     return await server.actions.resolve(action)
 
 
-async def _hover(server: PilotfishServer, params: types.HoverParams) -> None:
-    """Nothing to show. Where the user hovers is where the user looks, which a plain client cannot say otherwise."""
+async def _hover(server: PilotfishServer, params: types.HoverParams) -> types.Hover | None:
+    """The turn that wrote the line. Where the user hovers is also where the user looks, which a plain client cannot
+    say otherwise."""
     at = TextPosition(params.position.line, params.position.character)
     server.documents.last_place = LastPlace(params.text_document.uri, at, at)
+    engine = server.loader.now()
+    return None if engine is None else await review.hover(engine.handlers, params.text_document.uri, at.line)
 
 
 async def _lenses(server: PilotfishServer, params: types.CodeLensParams) -> list[types.CodeLens]:

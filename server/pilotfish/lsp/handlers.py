@@ -30,8 +30,7 @@ from pilotfish.lsp.editor.mentions import Mentions, wants_sessions
 from pilotfish.lsp.frontend import LspFrontend
 from pilotfish.lsp.inline_edit import InlineEdit, InlineEdits
 from pilotfish.lsp.prompts import Prompts
-from pilotfish.policy.judge import Rule
-from pilotfish.policy.rules import fault_of
+from pilotfish.policy.rules import Rule, fault_of
 from pilotfish.protocol import present, wire
 from pilotfish.text.mention_syntax import mentions
 from pilotfish.text.uris import path_of

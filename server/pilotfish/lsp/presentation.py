@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pilotfish.errors import TurnError
-from pilotfish.policy.judge import Rule, describe, examples
+from pilotfish.policy.rule_suggestions import describe, examples
+from pilotfish.policy.rules import Rule
 from pilotfish.protocol import present, wire
 from pilotfish.text.positions import Text
 from pilotfish.workspace.edits.hunks import lines_of

@@ -80,6 +80,20 @@ async def code_actions(
     return found
 
 
+async def hover(handlers: Handlers, uri: str, line: int) -> types.Hover | None:
+    """Which turn wrote a line of a file that an open session has changed."""
+    path = path_of(uri)
+    if path is None or not handlers.engine.has_changed(path):
+        return None
+    with contextlib.suppress(BadRequest):  # the file is missing, or is no text
+        for lines in await handlers.engine.blame(path):
+            if lines.start <= line < lines.end:
+                session = await handlers.engine.session(lines.session_id)
+                text = f"Written by Pilotfish: {lines.prompt or 'a turn'}\nSession: {session.title}"
+                return types.Hover(types.MarkupContent(types.MarkupKind.PlainText, text))
+    return None
+
+
 async def decide(handlers: Handlers, command: str, arguments: Sequence[Any]) -> Mapping[str, Any]:
     """Run `pilotfish.review.keep` or `pilotfish.review.undo`. The argument has the fields of `review/keep`."""
     params = read(wire.ReviewParams, _argument(arguments))

@@ -1,23 +1,18 @@
 """The table of model families: the tools that each one is offered, and the words that it is given.
 
 Models are best at the edits they were trained on: GPT writes patches, Claude replaces quoted text, a very small model
-writes a whole file in its answer. A call of a tool that was not offered still runs, as the history may have some.
+writes a whole file in its answer, and its few calls as text. A call of a tool that was not offered still runs, as the
+history may have some.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 _PATCHES = frozenset({"apply_patch"})
 _QUOTES = frozenset({"update_file", "write_file", "move_file", "delete_file"})
-_TINY = {
-    "read_file": ("path",),
-    "grep": ("pattern",),
-    "write_file": ("path", "content"),
-    "bash": ("command",),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +26,9 @@ class Family:
     """the files of `engine/instructions`"""
     without: frozenset[str] = _PATCHES
     """tools that are not offered"""
-    only: Mapping[str, tuple[str, ...]] | None = None
-    """the only tools that are offered, each with the arguments that are named to the model"""
-    answers_with_files: bool = False
-    """Files that the answer shows are written, and files that the prompt names are attached."""
+    works_in_text: bool = False
+    """No tool is offered: the words teach a few calls as text. Files that the answer shows are written, and files that
+    the prompt names are attached."""
     temperature: float | None = None
     """when the user has set none"""
 
@@ -45,8 +39,7 @@ FAMILIES = (
         "tiny",
         r"(?<![a-z\d.])e?(?:[0-3](?:\.\d+)?b|\d{2,3}m)(?![a-z\d])|smollm|tinyllama",
         ("tiny",),
-        only=_TINY,
-        answers_with_files=True,
+        works_in_text=True,
         temperature=0.2,  # the servers' default of 0.7 to 1 makes a small model lose the thread
     ),
     Family("claude", r"claude|anthropic", ("all", "claude")),
@@ -66,4 +59,4 @@ def family_of(model: str) -> Family:
 def offered(model: str, tools: Collection[str]) -> list[str]:
     """Those of our tools that a model is offered."""
     family = family_of(model)
-    return [name for name in tools if name not in family.without and (family.only is None or name in family.only)]
+    return [] if family.works_in_text else [name for name in tools if name not in family.without]

@@ -21,7 +21,7 @@ from pilotfish.errors import Refused
 from pilotfish.text.display_safe import one_line
 from pilotfish.workspace.edits.changes import FileChange
 from pilotfish.workspace.edits.drafts import FilePreview
-from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
+from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, Leave
 
 if TYPE_CHECKING:
     from pilotfish.workspace.effects import Effects

@@ -47,6 +47,7 @@ from pilotfish.workspace.files.disk import Window
 from pilotfish.workspace.files.paths import ResolvedPath, resolve
 from pilotfish.workspace.files.read_tracker import ReadTracker
 from pilotfish.workspace.files.view import View, Views
+from pilotfish.workspace.own_programs import distrust
 from pilotfish.workspace.own_servers import ServedWorkspace
 from pilotfish.workspace.post_edit_diagnostics import PostEditDiagnostics
 from pilotfish.workspace.process.processes import Processes
@@ -73,6 +74,7 @@ class Workspace:
         own_servers: Callable[[ServedWorkspace], LanguageQueries | None] = lambda _: None,
     ) -> None:
         self.roots = tuple(dict.fromkeys(Path(root).resolve() for root in roots))
+        distrust(self.roots)
         self._editor = editor
         self._home = (home or Path.home()).resolve()
         clock = clock or Clock()

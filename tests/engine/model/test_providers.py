@@ -26,7 +26,7 @@ from pilotfish import __version__
 from pilotfish.config.settings import Endpoint, Settings, load
 from pilotfish.conversation.records import ChunkRecord
 from pilotfish.engine.frontend import Answer
-from pilotfish.engine.model import resolve
+from pilotfish.engine.model import build, resolve
 from pilotfish.engine.model.catalog import listing, provider_table, providers
 from pilotfish.errors import TurnError
 
@@ -63,7 +63,7 @@ async def test_a_provider_with_a_fixed_address_refuses_the_base_url(monkeypatch:
     def infer(_: str) -> type[Fixed]:
         return Fixed
 
-    monkeypatch.setattr(resolve, "infer_provider_class", infer)
+    monkeypatch.setattr(build, "infer_provider_class", infer)
     settings = Settings(model="cohere:m", base_url="http://127.0.0.1:9")
     with pytest.raises(TurnError, match="cohere cannot be used with another address") as caught:
         resolve.resolve(settings.model, settings, {})

@@ -125,7 +125,7 @@ async def test_no_key_is_in_any_repr(kind: str) -> None:
     async with serve() as provider:
         model = pointed(kind, provider, fallback_model="demo")
         assert KEY not in repr(model) + repr(vars(model)) + str(model)
-        assert KEY not in repr(resolve._KEPT[asyncio.get_running_loop()].models)
+        assert KEY not in repr(resolve._CLIENTS[asyncio.get_running_loop()].models)
 
 
 async def test_the_same_arguments_give_the_same_model() -> None:

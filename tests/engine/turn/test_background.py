@@ -20,7 +20,7 @@ PLAIN: dict[str, Any] = {"mode": "auto", "sandbox": "off"}  # in a sandbox a com
 
 
 def marker(turn: Rig) -> str:
-    return turn.engine._sessions[turn.session_id].workspace.processes._name
+    return turn.engine._sessions[turn.session_id].workspace.processes._launcher.name
 
 
 def running(turn: Rig) -> set[int]:

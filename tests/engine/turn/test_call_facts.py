@@ -14,7 +14,8 @@ from pilotfish.conversation.messages import Category
 from pilotfish.engine.turn.calls import facts as gathering
 from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import Refused
-from pilotfish.policy.judge import CallFacts, Decision, Rule, judge
+from pilotfish.policy.judge import judge
+from pilotfish.policy.rules import CallFacts, Decision, Rule
 from pilotfish.tools.tool import Subject, Touch
 from pilotfish.workspace.files.paths import resolve
 

@@ -144,4 +144,4 @@ def test_a_family_of_models_has_its_own_words(model: str, words: str) -> None:
 def test_a_very_small_model_gets_words_of_its_own_alone() -> None:
     text = standing_instructions("ollama:qwen2.5-coder:1.5b")
     assert "greet.py" in text
-    assert len(text) < 1_300
+    assert len(text) < 1_500

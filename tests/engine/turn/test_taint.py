@@ -25,7 +25,7 @@ from pilotfish.conversation.provenance import fence_tag
 from pilotfish.conversation.records import ToolCallRecord
 from pilotfish.engine import commands
 from pilotfish.engine.frontend import Question
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.tools.web import web_fetch
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
 from pilotfish.workspace.web.fetch import WebPage

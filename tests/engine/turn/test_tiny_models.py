@@ -34,17 +34,9 @@ async def test_the_first_request_is_short_and_has_the_files_that_the_prompt_name
         assert "x = 1" not in words
         assert "KEY=1" not in words
         assert "SECRET_OF_OTHER" not in words
-        named = {
-            tool["function"]["name"]: sorted(tool["function"]["parameters"]["properties"]) for tool in body["tools"]
-        }
-        assert named == {
-            "read_file": ["path"],
-            "grep": ["pattern"],
-            "write_file": ["content", "path"],
-            "bash": ["command"],
-        }
+        assert "tools" not in body
         assert body["temperature"] == 0.2
-        assert len(json.dumps(body)) < 6_500
+        assert len(json.dumps(body)) < 3_200
 
 
 @pytest.mark.parametrize(
@@ -139,3 +131,12 @@ async def test_its_calls_run_like_those_of_any_model(tmp_path: Path) -> None:
     async with rig(tmp_path, call("read_file", path="calc.py"), DONE, files=FILES, model=TINY) as turn:
         await turn.prompt("look")
         assert "len(values) - 1" in json.dumps(turn.provider.requests[1].body["messages"])
+
+
+async def test_its_calls_in_text_run_and_are_no_news(tmp_path: Path) -> None:
+    asks = say('<tool_call>{"name": "read_file", "arguments": {"path": "calc.py"}}</tool_call>')
+    async with rig(tmp_path, asks, DONE, files=FILES, model=TINY) as turn:
+        await turn.prompt("look")
+        assert "len(values) - 1" in json.dumps(turn.provider.requests[1].body["messages"])
+        assert turn.notices() == []
+        assert "tool_call" not in turn.text()

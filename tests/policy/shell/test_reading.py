@@ -11,8 +11,9 @@ import pytest
 
 from pilotfish.conversation.messages import Category
 from pilotfish.engine.turn.calls.facts import collect
-from pilotfish.policy.judge import Verdict, judge
+from pilotfish.policy.judge import judge
 from pilotfish.policy.shell.analysis import study
+from pilotfish.policy.verdict import Verdict
 from pilotfish.tools.tool import Subject
 from pilotfish.workspace.files.paths import resolve
 

@@ -22,7 +22,7 @@ from pilotfish.workspace.sandbox.sandbox import no_sandbox
 async def main():
     processes = Processes([Path(sys.argv[1])], sandbox=lambda: no_sandbox("a test"))
     job, _ = await processes.start("setsid sleep 60 & touch up; sleep 60", tell=lambda _: None)
-    print(processes._name, processes._folders.base, flush=True)
+    print(processes._launcher.name, processes._launcher.folders.base, flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -56,7 +56,7 @@ async def test_the_reaper_ends_with_the_session(tmp_path: Path) -> None:
 
     processes = Processes([tmp_path], sandbox=lambda: no_sandbox("a test"))
     await processes.run("true", timeout=20, tell=lambda _: None)
-    finalizer = processes._orphan_reaper._close
+    finalizer = processes._launcher._orphan_reaper._close
     assert finalizer is not None
     details = finalizer.peek()
     assert details is not None

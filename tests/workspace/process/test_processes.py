@@ -12,6 +12,7 @@ import pytest
 
 from pilotfish.conversation.records import KilledProcess
 from pilotfish.errors import ToolError
+from pilotfish.workspace.process import job as job_module
 from pilotfish.workspace.process import processes as module
 from pilotfish.workspace.process.process_tree import find
 from pilotfish.workspace.process.processes import Finished, Processes
@@ -34,7 +35,7 @@ async def run(processes: Processes, command: str, timeout: float = 20) -> Finish
 
 def alive(processes: Processes) -> set[int]:
     """Every process that any command of these has started and that still runs."""
-    return set(find(processes._name).sure)
+    return set(find(processes._launcher.name).sure)
 
 
 async def until(condition: object, message: str) -> None:
@@ -210,14 +211,14 @@ async def test_a_flood_is_told_up_to_a_size_and_kept_at_both_ends(processes: Pro
 async def test_a_command_that_never_stops_writing_is_stopped(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_OUTPUT_BYTES", 1 << 20)
+    monkeypatch.setattr(job_module, "MAX_OUTPUT_BYTES", 1 << 20)
     finished = await run(processes, "yes")
     assert (finished.code, finished.stopped) == (None, "it wrote more than 1 MB")
     assert alive(processes) == set()
 
 
 async def test_the_loop_stays_alive_during_a_flood(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_OUTPUT_BYTES", 64 << 20)
+    monkeypatch.setattr(job_module, "MAX_OUTPUT_BYTES", 64 << 20)
     task = asyncio.ensure_future(run(processes, "yes"))
     turns = 0
     while not task.done():

@@ -86,15 +86,15 @@ async def test_the_changes_are_known_and_not_made(
     found = [(str(change.path.relative_to(root)), change.before, change.after) for change in tried.changes.files]
     assert found == changes
     assert tree(root) == before
-    assert made._folders is not None
-    assert sorted(path.name for path in made._folders.base.iterdir()) == [
+    assert made._launcher.folders is not None
+    assert sorted(path.name for path in made._launcher.folders.base.iterdir()) == [
         "empty",
         "gitconfig",
         "home",
         "nothing",
         "tmp",
     ]
-    assert not any(made._folders.home.glob("x"))
+    assert not any(made._launcher.folders.home.glob("x"))
 
 
 async def test_a_program_is_known_by_its_mode(made: Processes, root: Path) -> None:
@@ -141,8 +141,8 @@ async def test_folders_that_are_gone_are_told_with_their_files(made: Processes, 
 async def test_folders_that_are_nested_too_deeply_are_told_and_removed(made: Processes) -> None:
     found = (await try_out(made, DEEP)).changes
     assert found.incomplete
-    assert made._folders is not None
-    assert not list(made._folders.base.glob("view-*"))
+    assert made._launcher.folders is not None
+    assert not list(made._launcher.folders.base.glob("view-*"))
 
 
 @pytest.mark.parametrize(

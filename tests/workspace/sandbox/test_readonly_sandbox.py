@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Finished, Leave, Processes
+from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, Leave
+from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox import landlock, readonly_sandbox, seccomp
 from pilotfish.workspace.sandbox.readonly_sandbox import (
     Kind,
@@ -70,7 +71,7 @@ def root(home: Path) -> Path:
 @pytest.fixture(params=["bubblewrap", "landlock"])
 async def walled(request: pytest.FixtureRequest, home: Path, root: Path) -> AsyncGenerator[Processes]:
     sandbox = replace(find_sandbox(), read_only=standing(request.param, home))
-    made = Processes([root], sandbox=lambda: sandbox, environ={"PATH": os.environ["PATH"], "HOME": str(home)})
+    made = Processes([root], sandbox=lambda: sandbox, environ={"PATH": SYSTEM_PATH, "HOME": str(home)})
     yield made
     await made.aclose()
 
@@ -97,6 +98,15 @@ async def test_ordinary_reading_works(walled: Processes, root: Path) -> None:
     assert (await run(walled, "mkdir -p x 2>/dev/null || cd ..; pwd")).code == 0
 
 
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""A Python of a hidden home does not start, and an attack that does not start proves nothing."""
+
+
+async def test_the_attacks_below_really_start(walled: Processes) -> None:
+    programs = "for one in mount unshare chroot mkfifo truncate find; do command -v $one || exit; done"
+    assert (await run(walled, f"python3 -c pass && git --version && {programs}")).code == 0
+
+
 CHANGES = [
     "echo x > a.txt",
     "echo x > new",
@@ -114,6 +124,10 @@ CHANGES = [
     "python3 -c \"import os; os.truncate('a.txt', 0)\"",
     "python3 -c \"import os; os.setxattr('a.txt', 'user.x', b'1')\"",
     "python3 -c \"import os; os.chown('a.txt', 1, 1)\"",
+    *(
+        f"python3 -c \"import fcntl; fcntl.ioctl(open('a.txt'), {request}, bytes([{flag}]) + bytes(31))\""
+        for request, flag in ((0x40086602, 0x10), (0x40086602, 0x40), (0x401C5820, 0x40), (0x40087602, 5))
+    ),  # chattr +i and +d, in both forms; the number of the inode's version
     "mount -o remount,rw /",
     "mount -t tmpfs none /mnt",
     "x=$(cat /proc/sys/vm/swappiness); echo ${x:-60} > /proc/sys/vm/swappiness",
@@ -186,11 +200,22 @@ async def test_no_process_outside_is_signalled(walled: Processes) -> None:
         other.wait()
 
 
+@pytest.mark.parametrize("change", ["setpriority(0, {pid}, 19)", "sched_setaffinity({pid}, {{0}})"])
+async def test_no_process_outside_is_slowed_down(walled: Processes, change: str) -> None:
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        code = f"import os; os.{change.format(pid=other.pid)}"
+        assert (await run(walled, f'python3 -c "{code}"')).code
+        assert (await run(walled, f'python3 -c "{code.replace(str(other.pid), "0")}"')).code == 0
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+
+
 async def test_no_privilege_is_held_or_gained(walled: Processes) -> None:
     told = await run(walled, "while read -r name value; do echo $name$value; done < /proc/$$/status")
-    assert {"NoNewPrivs:1", "Seccomp:2"} <= set(told.output.splitlines())
-    if walled.sandbox.read_only.kind == "bubblewrap":
-        assert (await run(walled, "grep CapEff /proc/self/status | tr -d '\\t '")).output == "CapEff:0000000000000000\n"
+    none = "0" * 16
+    assert {"NoNewPrivs:1", "Seccomp:2", f"CapPrm:{none}", f"CapEff:{none}"} <= set(told.output.splitlines())
 
 
 async def test_programs_of_the_workspace_are_not_on_the_search_path(home: Path, root: Path) -> None:

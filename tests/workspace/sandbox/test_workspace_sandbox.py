@@ -14,14 +14,19 @@ from pathlib import Path
 
 import pytest
 
+from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.process.process_tree import find
-from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Finished, Leave, Processes
+from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.sandbox.protected import MASK_MODE
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
 
 if find_sandbox().bwrap is None and not os.environ.get("PILOTFISH_GATE"):
     pytest.skip(f"the workspace sandbox does not work here: {find_sandbox().reason}", allow_module_level=True)
+
+
+SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""A Python of a hidden home does not start, and an attack that does not start proves nothing."""
 
 
 @pytest.fixture
@@ -49,11 +54,11 @@ def root(home: Path) -> Path:
 @pytest.fixture
 async def confined(home: Path, root: Path) -> AsyncGenerator[Processes]:
     sandbox = replace(find_sandbox(), identity='[user]\n\tname = "A"\n\temail = "a@b"\n', home=home)
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    environ = {"PATH": SYSTEM_PATH, "HOME": str(home)}
     made = Processes([root], sandbox=lambda: sandbox, environ=environ)
     yield made
     await made.aclose()
-    assert find(made._name).sure == set()
+    assert find(made._launcher.name).sure == set()
 
 
 def git(folder: Path, *words: str) -> str:
@@ -210,6 +215,70 @@ async def test_a_command_that_nobody_approved_leaves_no_instructions(
     assert done.code != 0 or "set for_real" in " ".join(done.notes)
 
 
+EVIL = "printf '[core]\n\tfsmonitor = touch /x\n'"
+COPY = f"git --version; cp -r .git g; {EVIL} >> g/config"
+BAD = f"git --version; {EVIL} > node_modules/.git/config"
+MAKE = "mkdir -p sub/.git/objects sub/.git/refs sub/.git/hooks; echo ref: refs/heads/main > sub/.git/HEAD"
+
+
+@pytest.mark.parametrize(
+    "attempts",
+    [
+        [f"{MAKE}; {EVIL} > sub/.git/config"],
+        [f"git --version; {MAKE}; {EVIL} > sub/.git/config"],
+        [f"git init -q sub; {EVIL} > sub/.git/config"],
+        ["git init -q sub; echo evil > sub/.git/hooks/post-checkout"],
+        ["git init -q sub; echo '[include] path = ../../inc' > sub/.git/config"],
+        ["git init -q sub", f"{EVIL} >> sub/.git/config; git -C sub config alias.st '!evil'"],
+        ["git init -q sub", f"git --version; {EVIL} >> sub/.git/config; {EVIL} >> sub/.git/config.worktree"],
+        ["git init -q sub", "git --version; echo evil > sub/.git/hooks/post-checkout"],
+        ["git init -q sub", "git --version; rm -r sub/.git/hooks; mkdir sub/.git/hooks; echo e > sub/.git/hooks/x"],
+        ["git init -q sub", f"git --version; mv sub s; {MAKE}; {EVIL} > sub/.git/config"],
+        ["git init -q sub", f"git --version; mv sub/.git g; {MAKE}; {EVIL} > sub/.git/config"],
+        ["git init -q sub", f"mkdir e; cp -r sub/.git/* e; {EVIL} > e/config; echo ../../e > sub/.git/commondir"],
+        [f"{MAKE}; mv sub/.git d; rm -r sub; {EVIL} > d/config"],
+        [f"{MAKE}; mv sub/.git/* .; {EVIL} > config"],
+        [f"{MAKE}; mkdir node_modules; mv sub/.git node_modules; echo gitdir: ../node_modules/.git > sub/.git", BAD],
+        [f"{MAKE}; rm sub/.git/HEAD; {EVIL} > sub/.git/config", "git --version; echo ref: refs/x > sub/.git/HEAD"],
+        ["git worktree add -q sub", f"{COPY}; echo ../../../g > .git/worktrees/sub/commondir"],
+        ["git worktree add -q sub", f"{COPY}; echo gitdir: ../g/worktrees/sub > sub/.git"],
+        [f"{MAKE}; ln -s /tmp/x sub/.git/config; {EVIL} > /tmp/x"],
+        [f"{MAKE}; mv sub/.git g; {EVIL} > g/config; ln -s ../g sub/.git"],
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_command_that_nobody_approved_leaves_no_repository_that_runs_programs(
+    confined: Processes, root: Path, attempts: list[str]
+) -> None:
+    for attempt in attempts:
+        await run(confined, attempt, Leave(wall="workspace", hides_secrets=True))
+    for folder, _, _ in os.walk(root):
+        if not {".git", "node_modules"} & set(Path(folder).relative_to(root).parts):
+            settings = subprocess.run(
+                ["git", "config", "--list", "--local"], cwd=folder, check=False, capture_output=True, text=True
+            ).stdout
+            assert not any(name in settings for name in ("fsmonitor", "alias", "include")), folder
+            common = subprocess.run(
+                ["git", "rev-parse", "--git-path", "hooks"], cwd=folder, check=False, capture_output=True, text=True
+            )
+            hooks = Path(folder, common.stdout.strip())
+            assert common.returncode or all(hook.suffix == ".sample" for hook in hooks.glob("*"))
+    assert [path for path in root.rglob("*") if path.lstat().st_mode & 0o7777 == MASK_MODE] == []
+
+
+async def test_a_repository_with_plain_settings_stays_and_works(confined: Processes, root: Path) -> None:
+    nobody = Leave(wall="workspace", hides_secrets=True)
+    made = "git init -q sub && cd sub && git remote add origin https://example.org/x && git config user.name B"
+    assert (await run(confined, made, nobody)).notes == ()
+    again = f"cd {root}/sub && echo x > y && git add y && git commit -qm one && git log -1 --format=%s"
+    assert (await run(confined, again, nobody)).output == "one\n"
+    tree = await run(
+        confined, f"cd {root} && git worktree add -q tree && git -C tree commit -qm t --allow-empty", nobody
+    )
+    assert ((tree.code, tree.notes), git(root / "tree", "log", "-1", "--format=%s")) == ((0, ()), "t\n")
+    assert (await run(confined, f"cd {root}/sub && mkdir a && mv a b && git status --short", nobody)).code == 0
+
+
 async def test_an_approved_command_makes_instructions(confined: Processes, root: Path) -> None:
     await run(confined, "mkdir src; echo good > src/AGENTS.md")
     named = Leave(wall="workspace", hides_secrets=True, paths=(root / "src/CLAUDE.md",))
@@ -295,7 +364,7 @@ async def test_the_home_lasts_as_long_as_the_session(confined: Processes, home: 
     assert (await run(confined, "echo x > ~/.cargo/bin/tool")).denied.paths == ()
     assert (home / ".cargo/bin/tool").read_text() == "a tool\n"
     assert not (home / "x").exists()
-    folders = confined._folders
+    folders = confined._launcher.folders
     assert folders is not None
     await confined.aclose()
     assert not folders.base.exists()
@@ -338,6 +407,11 @@ ESCAPES = [
     "ls /proc/1/root/root/.ssh",
     "kill -0 $SERVER",
 ]
+
+
+async def test_the_attempts_below_really_start(confined: Processes) -> None:
+    programs = "python3 -c pass && for one in mount unshare find cp ps; do command -v $one; done"
+    assert (await run(confined, programs)).code == 0
 
 
 @pytest.mark.parametrize("attempt", ESCAPES)

@@ -10,6 +10,8 @@ export interface Python {
   venv?: string;
   /** the error when packages are installed */
   fails?: string;
+  /** it has no pip of its own; its environments have one */
+  noPip?: boolean;
   /** the error when uv is installed */
   noUv?: string;
   /** the program that the installed server runs */
@@ -20,7 +22,16 @@ export interface Python {
 
 /** Writes the fake Python into a folder of the PATH. Its environments contain a copy of it. */
 export async function writePython(folder: string, python: Python): Promise<void> {
-  const { version, name = 'python3', venv, fails, noUv, server = '/bin/true', asked = '/dev/null' } = python;
+  const {
+    version,
+    name = 'python3',
+    venv,
+    fails,
+    noUv,
+    noPip = false,
+    server = '/bin/true',
+    asked = '/dev/null',
+  } = python;
   const say = (words: string) => `echo '${words}' >&2; exit 1`;
   const packages = fails === undefined ? ':' : say(fails);
   const script = `#!/bin/sh
@@ -30,10 +41,13 @@ echo "$PWD: $*" >> ${asked}
 case "$*" in
   *version_info*) echo ${version} ;;
   "-I -m venv "*) ${venv === undefined ? 'mkdir -p "$last/bin" && cp "$0" "$last/bin/python"' : say(venv)} ;;
+  "-I -m pip --version") ${noPip ? say('No module named pip') : ':'} ;;
   "-I -m pip install "*uv.txt)
     ${noUv === undefined ? ':' : say(noUv)}
-    printf '#!/bin/sh\\necho "$PWD: uv $*" >> ${asked}\\n%s\\n' "${packages}" > "$(dirname "$0")/uv"
-    chmod +x "$(dirname "$0")/uv" ;;
+    place=$(dirname "$0")
+    case "$*" in *"--target "*) place=$(echo "$*" | sed 's/.*--target \\([^ ]*\\).*/\\1/')/bin; mkdir -p "$place" ;; esac
+    printf '#!/bin/sh\\necho "$PWD: uv $*" >> ${asked}\\n%s\\n' "${packages}" > "$place/uv"
+    chmod +x "$place/uv" ;;
   "-I -m pip install "*) ${packages} ;;
   "-I -m pilotfish "*) shift 3; exec ${server} "$@" ;;
   *) ${say('not known to the fake Python')} ;;

@@ -139,6 +139,21 @@ describe('installing the server', () => {
     expect(installedServer(storage, bundle)?.slice(1)).toEqual(['-I', '-m', 'pilotfish']);
   });
 
+  it('installs uv with the pip of a Python that has one, without an environment for that', async () => {
+    await python();
+    await run();
+    const made = async () => (await asked()).filter((call) => call.includes('-m venv'));
+    expect(await made()).toEqual([expect.stringContaining('--without-pip')]);
+    expect((await asked()).find((call) => call.includes('dist/uv.txt'))).toContain(' --no-user --target ');
+    await rm(path.join(root, 'asked'));
+    await rm(storage, { recursive: true });
+    await mkdir(storage);
+    await python({ noPip: true });
+    await run();
+    expect(await made()).toEqual([expect.stringMatching(/-m venv \S+\/uv$/), expect.stringContaining('--without-pip')]);
+    expect((await asked()).find((call) => call.includes('runtime.txt'))).toMatch(/: uv pip install /);
+  });
+
   it('uses pip where there is no wheel of uv', async () => {
     await python({ noUv: 'ERROR: No matching distribution found for uv' });
     await run();

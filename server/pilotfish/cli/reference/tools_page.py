@@ -68,5 +68,5 @@ def _row(tool: Tool[Any]) -> tuple[str, ...]:
 
 def _families() -> Iterator[tuple[str, str]]:
     for family in FAMILIES:
-        only = f"all but {', '.join(map(code, family.only))}" if family.only is not None else ""
-        yield (family.name, only or ", ".join(map(code, sorted(family.without))))
+        some = ", ".join(map(code, sorted(family.without)))
+        yield (family.name, "all: its calls are text" if family.works_in_text else some)

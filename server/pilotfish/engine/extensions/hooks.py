@@ -26,7 +26,8 @@ from pilotfish.errors import ToolError
 from pilotfish.policy.secrets import mask
 from pilotfish.text.display_safe import one_line
 from pilotfish.tools.incoming.aliases import spellings
-from pilotfish.workspace.process.processes import WORKSPACE_LEAVE, Finished, Processes, Redirected
+from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Redirected
+from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox.sandbox import Sandbox, no_sandbox
 from pilotfish.workspace.workspace import Workspace
 

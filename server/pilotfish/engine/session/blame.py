@@ -29,34 +29,67 @@ class WrittenLines:
     """the beginning of the turn's prompt"""
 
 
-async def blame(ledger: Ledger, sessions: Sequence[str], path: Path, current: str) -> tuple[WrittenLines, ...]:
-    """The lines of `current` that turns of these sessions wrote. Where two claim a line, the first session wins."""
-    lines: list[tuple[str, str] | None] = [None] * len(lines_of(current))
-    titles: dict[str, str] = {}
-    for session_id in sessions:
-        changes: list[tuple[str, FileChange]] = []
-        name = path
-        for entry in reversed(await ledger.history(session_id)):
-            match entry.record:
-                case FileChangeRecord() as record if file_path(record.uri) == name:
-                    changes.insert(0, (record.turn_id, await file_change(ledger, record)))
+class WrittenFiles:
+    """What turns of some sessions changed in files, read from the ledger once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._records: dict[str, tuple[FileChangeRecord, ...]] = {}
+        self._titles: dict[str, str] = {}
+
+    @classmethod
+    async def read(cls, ledger: Ledger, sessions: Sequence[str]) -> WrittenFiles:
+        """The changes of these sessions. Where two claim a line, the first session wins."""
+        files = cls(ledger)
+        for session_id in sessions:
+            records = [entry.record for entry in await ledger.history(session_id)]
+            files._records[session_id] = tuple(each for each in records if isinstance(each, FileChangeRecord))
+            for each in records:
+                if isinstance(each, TurnStartRecord):
+                    files._titles[each.turn_id] = plain_text(each.prompt).split("\n", 1)[0][:TITLE_CHARS]
+        return files
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """The files that the sessions changed."""
+        return frozenset(file_path(record.uri) for records in self._records.values() for record in records)
+
+    def deleted_by(self, path: Path) -> tuple[str, str] | None:
+        """The session and the turn whose last change of a file was to delete it."""
+        for session_id, records in self._records.items():
+            last = next((record for record in reversed(records) if file_path(record.uri) == path), None)
+            if last is not None and last.change == "deleted":
+                return session_id, last.turn_id
+        return None
+
+    async def blame(self, path: Path, current: str) -> tuple[WrittenLines, ...]:
+        """The lines of `current` that turns of the sessions wrote."""
+        lines: list[tuple[str, str] | None] = [None] * len(lines_of(current))
+        for session_id, records in self._records.items():
+            changes: list[tuple[str, FileChange]] = []
+            name = path
+            for record in reversed(records):
+                if file_path(record.uri) == name:
+                    changes.insert(0, (record.turn_id, await file_change(self._ledger, record)))
                     name = file_path(record.old_uri) if record.old_uri else name
-                case TurnStartRecord(turn_id=turn_id, prompt=prompt):
-                    titles[turn_id] = plain_text(prompt).split("\n", 1)[0][:TITLE_CHARS]
-                case _:
-                    pass
-        if changes:
-            for index, turn in enumerate(written_lines(changes, current)):
-                lines[index] = lines[index] or (turn and (session_id, turn)) or None
-    found: list[WrittenLines] = []
-    for index, owner in enumerate(lines):
-        if owner is None:
-            continue
-        session_id, turn = owner
-        goes_on = found and (found[-1].end, found[-1].turn_id) == (index, turn)
-        start = found.pop().start if goes_on else index
-        found.append(WrittenLines(start, index + 1, session_id, turn, titles.get(turn, "")))
-    return tuple(found)
+            if changes:
+                for index, turn in enumerate(written_lines(changes, current)):
+                    lines[index] = lines[index] or (turn and (session_id, turn)) or None
+        found: list[WrittenLines] = []
+        for index, owner in enumerate(lines):
+            if owner is None:
+                continue
+            session_id, turn = owner
+            goes_on = found and (found[-1].end, found[-1].turn_id) == (index, turn)
+            start = found.pop().start if goes_on else index
+            found.append(WrittenLines(start, index + 1, session_id, turn, self._titles.get(turn, "")))
+        return tuple(found)
+
+
+def new_lines(before: str, after: str) -> frozenset[int]:
+    """The lines of `after` that `before` does not have, counted from 0."""
+    lines = _rewritten([None] * len(lines_of(before)), before, after, "new")
+    return frozenset(index for index, line in enumerate(lines) if line is not None)
 
 
 def written_lines(changes: Sequence[tuple[str, FileChange]], current: str) -> list[str | None]:

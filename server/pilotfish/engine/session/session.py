@@ -29,7 +29,7 @@ from pilotfish.engine.session.review import Review
 from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
-from pilotfish.policy.judge import Rule
+from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.tools.families import family_of
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
@@ -222,7 +222,7 @@ class LiveSession:
     async def _prepared(self, blocks: Sequence[Mapping[str, Any]]) -> PreparedPrompt:
         """The prompt for the model. For a model that does not look for files itself, with those that it names."""
         family, trusted = family_of(self.model().model_name), self.ports.trusted
-        files = await named_files(plain_text(blocks), self.workspace) if family.answers_with_files else NamedFiles()
+        files = await named_files(plain_text(blocks), self.workspace) if family.works_in_text else NamedFiles()
         prepared = await prepare(blocks, self.workspace, self._read_mention, trusted=trusted, also=files.named)
         if files.listed and not self.conversation.history:
             prepared.content.insert(0, as_news(f"Files of the workspace: {', '.join(files.listed)}"))

@@ -25,7 +25,8 @@ from pilotfish.engine.session.briefing import Briefing
 from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.engine.turn.context_window import WindowLimit
 from pilotfish.errors import FailureKind, StorageError, ToolError
-from pilotfish.policy.judge import CallFacts, Rule, Verdict
+from pilotfish.policy.rules import CallFacts, Rule
+from pilotfish.policy.verdict import Verdict
 from pilotfish.store.catalog import SessionRow
 from pilotfish.workspace.workspace import Workspace
 
@@ -167,6 +168,12 @@ class TurnServices:
         """Warn once about each invalid entry in the rule files."""
         for problem in self._engine.rule_problems(self._session.row.workspace):
             self._warn_once(turn_id, f"{problem}.", "Correct the file.")
+        for problem in self._engine.attribution_problems():
+            self._warn_once(turn_id, f"{problem}.", "Set gitAttribution to notes, which needs no hook.")
+
+    async def files_changed(self) -> None:
+        if self._engine.files_changed is not None:
+            await self._engine.files_changed()
 
     def _warn_once(self, turn_id: str, problem: str, remedy: str) -> None:
         if problem not in self._reported_problems:

@@ -9,20 +9,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import pydantic_ai
-from pydantic_ai import Agent, RunContext, Tool, ToolDenied, ToolFailed
+from pydantic_ai import Agent, RunContext, ToolDenied, ToolFailed
 from pydantic_ai.capabilities import AbstractCapability, WrapToolExecuteHandler, WrapToolValidateHandler
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+from pydantic_core import SchemaValidator, core_schema
 
 from pilotfish.engine.mcp.tools import foreign_tool
 from pilotfish.engine.turn.calls.tool_runner import ToolOutcome
 from pilotfish.tools import BY_NAME, TOOLS
-from pilotfish.tools.families import family_of, offered
+from pilotfish.tools.families import offered
 from pilotfish.tools.incoming.aliases import spellings
 from pilotfish.tools.tool import Tool as PilotfishTool
 from pilotfish.tools.tool import parameters
@@ -65,15 +66,45 @@ Context = RunContext[AgentDeps]
 
 @cache
 def main_agent() -> Agent[AgentDeps, str]:
-    """The agent with every tool. The functions of its tools never run: `Hooks.wrap_tool_execute` runs the call."""
+    """The agent with every tool."""
     return Agent(
         None,
         deps_type=AgentDeps,
         name="pilotfish",
         retries={"tools": TOOL_RETRIES, "output": OUTPUT_RETRIES},
-        tools=[_tool(tool) for tool in TOOLS],
+        toolsets=[_OwnTools()],
         capabilities=[Hooks()],
     )
+
+
+class _OwnTools(AbstractToolset[AgentDeps]):
+    """Our tools, whose definitions never change: a `FunctionToolset` would prepare each again for every request."""
+
+    def __init__(self) -> None:
+        self._tools = {tool.name: self._described(tool) for tool in TOOLS}
+
+    @property
+    def id(self) -> str | None:
+        return None
+
+    async def get_tools(self, ctx: Context) -> dict[str, ToolsetTool[AgentDeps]]:
+        del ctx
+        return self._tools
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: Context, tool: ToolsetTool[AgentDeps]
+    ) -> NoReturn:
+        del tool_args, ctx, tool
+        raise AssertionError(f"{name} runs in Hooks.wrap_tool_execute")
+
+    def _described(self, tool: PilotfishTool[Any]) -> ToolsetTool[AgentDeps]:
+        definition = ToolDefinition(
+            name=tool.name, description=tool.description, parameters_json_schema=parameters(tool.args)
+        )
+        return ToolsetTool(toolset=self, tool_def=definition, max_retries=TOOL_RETRIES, args_validator=_ANY_ARGUMENTS)
+
+
+_ANY_ARGUMENTS = SchemaValidator(core_schema.any_schema())  # `ToolRunner` reads the arguments
 
 
 class _WithOtherNames(WrapperToolset[AgentDeps]):
@@ -99,10 +130,7 @@ class Hooks(AbstractCapability[AgentDeps]):
         by_name = {tool.name: tool for tool in parameters.function_tools}  # ours are there once for each of their names
         ctx.deps.calls.offered([*by_name])
         own = [name for name in offered(request_context.model.model_name, BY_NAME) if ctx.deps.calls.works(name)]
-        arguments = family_of(request_context.model.model_name).only
-        tools = [
-            _named_arguments(tool, arguments) for name, tool in by_name.items() if name in own or name not in BY_NAME
-        ]
+        tools = [tool for name, tool in by_name.items() if name in own or name not in BY_NAME]
         request_context.model_request_parameters = replace(parameters, function_tools=tools)
         request_context.messages = await ctx.deps.phases.before_request(
             ctx.messages, request_context.messages, ctx.model.context_window
@@ -146,25 +174,7 @@ class Hooks(AbstractCapability[AgentDeps]):
                 raise ToolFailed(returned.text)
 
 
-def _named_arguments(tool: ToolDefinition, arguments: Mapping[str, Sequence[str]] | None) -> ToolDefinition:
-    """The tool with only those arguments that its family is told of."""
-    if arguments is None or tool.name not in arguments:
-        return tool
-    schema = tool.parameters_json_schema
-    properties = {name: schema["properties"][name] for name in arguments[tool.name]}
-    return replace(tool, parameters_json_schema={**schema, "properties": properties})
-
-
 @cache
 def tool_tokens() -> int:
     """An estimate of the tokens of the tools' definitions."""
     return sum(len(tool.description) + len(json.dumps(parameters(tool.args))) for tool in TOOLS) // 4
-
-
-def _tool(tool: PilotfishTool[Any]) -> Tool[AgentDeps]:
-    async def runs_in_hooks(**_: Any) -> str:
-        raise AssertionError(f"{tool.name} runs in Hooks.wrap_tool_execute")
-
-    return Tool[AgentDeps].from_schema(
-        runs_in_hooks, name=tool.name, description=tool.description, json_schema=parameters(tool.args)
-    )

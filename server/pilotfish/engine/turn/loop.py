@@ -258,7 +258,7 @@ class Loop:
         """The files that the answer of a very small model shows in code blocks, as calls that write them."""
         turn, family = self._turn, family_of(self._turn.model().model_name)
         is_whole = response.finish_reason != "length" and not response.tool_calls
-        if not family.answers_with_files or not is_whole or turn.ports.mode == "plan" or self._shown > MAX_SHOWN:
+        if not family.works_in_text or not is_whole or turn.ports.mode == "plan" or self._shown > MAX_SHOWN:
             return ()
         prompt = "\n".join(user_words(turn.ports.prompts[-1:]))
         known = map(turn.workspace.relative, turn.workspace.known_files)
@@ -292,7 +292,8 @@ class Loop:
             return response
         for call in found:
             parts.append(self._turn.stream.recovered(len(parts), call.name, call.args))
-        if is_call and not writes_calls_as_text(self._turn.model()):
+        model = self._turn.model()
+        if is_call and not writes_calls_as_text(model) and not family_of(model.model_name).works_in_text:
             message = f"{len(found)} tool call(s) that the model wrote as text were recovered."
             self._turn.recording.notice("info", message)
         return replace(response, parts=parts)

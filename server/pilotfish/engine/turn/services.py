@@ -17,7 +17,8 @@ from pilotfish.engine.frontend import Answer, Question
 from pilotfish.engine.turn.context_window import ContextFill, WindowLimit
 from pilotfish.engine.turn.history.request_history import RequestHistory
 from pilotfish.engine.turn.usage import Meter
-from pilotfish.policy.judge import CallFacts, Verdict
+from pilotfish.policy.rules import CallFacts
+from pilotfish.policy.verdict import Verdict
 
 
 class Ports(Protocol):
@@ -85,6 +86,10 @@ class Ports(Protocol):
 
     async def unrecorded_chunks(self) -> Sequence[Record]:
         """Chunks that were emitted and whose message is not recorded."""
+        ...
+
+    async def files_changed(self) -> None:
+        """Called after a call that changed files, before its result goes on."""
         ...
 
     async def store_blob(self, data: bytes) -> str: ...

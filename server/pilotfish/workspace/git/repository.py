@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pilotfish.workspace.own_programs import find_program, search_path
+
 TIMEOUT = 3.0
 MAX_MODULES = 100
 MAX_NAMED = 5  # settings that an approval names
@@ -245,11 +247,21 @@ _ASKING = (*GIT_SETTINGS, ("core.hooksPath", os.devnull))
 
 def run_git(directory: Path, environ: Mapping[str, str], *words: str) -> str | None:
     """What git says, asked from the physical directory; None when it says no. Raises TimeoutExpired."""
+    git = find_program("git", environ)
+    if git is None:
+        return None
     physical = os.path.realpath(directory)
-    environment = {**environ, **git_settings(_ASKING), "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
+    environment = {
+        **environ,
+        **git_settings(_ASKING),
+        "PATH": search_path(environ),
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
     try:
         done = subprocess.run(
-            ["git", *words],  # noqa: S607 - the user's own git
+            [git, *words],
             cwd=physical,
             env=environment,
             capture_output=True,

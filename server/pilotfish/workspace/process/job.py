@@ -16,6 +16,8 @@ from pilotfish.workspace.process.pipes import Pipe
 from pilotfish.workspace.process.process_tree import ProcessTree
 from pilotfish.workspace.sandbox.confinement import Confinement
 
+MAX_OUTPUT_BYTES = 512 << 20
+"""a command that writes more than this is stopped"""
 LIVE_INTERVAL = 0.05
 """seconds between two pieces of live output"""
 LIVE_BYTES = 200_000
@@ -43,7 +45,6 @@ class Job:
         output: Pipe,
         place: Pipe,
         tell: Callable[[str], None],
-        max_output: int,
         confined: bool,
         confinement: Confinement,
     ) -> None:
@@ -57,14 +58,15 @@ class Job:
         self.family = family
         self.spool = Spool()
         self.started = time.monotonic()
+        self.max_output = MAX_OUTPUT_BYTES
         self.flooded = False
+        """it was stopped because it wrote more than that"""
         self.shown = 0
         """bytes of output a poll has given already"""
         self._process = process
         self._output = output
         self._place = place
         self._live_output = LiveOutput(tell)
-        self._max_output = max_output
         self._waiter = asyncio.ensure_future(process.wait())
         self._pump = asyncio.ensure_future(self._read())
         self.changed = asyncio.Event()
@@ -186,7 +188,7 @@ class Job:
             self.spool.write(data)
             self._live_output.feed(data)
             self.changed.set()
-            if self.spool.size > self._max_output:
+            if self.spool.size > self.max_output:
                 self.flooded = True
                 return
         self.changed.set()

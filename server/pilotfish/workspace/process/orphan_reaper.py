@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
+from pilotfish.workspace.own_programs import find_program, search_path
 from pilotfish.workspace.process.process_tree import MARKER
 from pilotfish.workspace.sandbox.protected import MASK_MODE, mask_places
 
@@ -41,7 +41,7 @@ class OrphanReaper:
 
     def start(self, scratch: Path, roots: Sequence[Path]) -> None:
         """Once; nothing happens when it runs already, or cannot."""
-        shell = shutil.which("sh")
+        shell = find_program("sh")
         if self._close is not None or sys.platform != "linux" or shell is None:
             return
         masks = dict.fromkeys(map(str, mask_places(roots)))
@@ -50,7 +50,7 @@ class OrphanReaper:
             pid = os.posix_spawn(
                 shell,
                 [shell, "-c", SCRIPT, "pilotfish-reaper", MARKER, self._name, str(scratch), f"{MASK_MODE:o}", *masks],
-                {"PATH": os.environ.get("PATH", os.defpath)},
+                {"PATH": search_path()},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, reader, 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

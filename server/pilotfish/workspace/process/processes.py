@@ -9,46 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import os
-import secrets
-import shutil
 import signal
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pilotfish.conversation.records import KilledProcess
 from pilotfish.errors import ToolError
-from pilotfish.policy.shell.analysis import study
-from pilotfish.policy.shell.effects import Effect
-from pilotfish.workspace.git.repository import tame_repository, tracked
 from pilotfish.workspace.process.job import Job
-from pilotfish.workspace.process.orphan_reaper import OrphanReaper
-from pilotfish.workspace.process.pipes import Pipe
-from pilotfish.workspace.process.process_tree import MARKER, ProcessTree, find, now_in_ticks
-from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Confinement, Denied
+from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Launcher, Leave, Redirected, Tell
+from pilotfish.workspace.process.process_tree import find
+from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.sandbox.overlay import MAX_WRITTEN_BYTES, Changes, View
-from pilotfish.workspace.sandbox.protected import GIT_WRITERS, Protection, pin, protect, protect_instructions
-from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
-from pilotfish.workspace.sandbox.readonly_sandbox import Confined, Scene, secret_files
 from pilotfish.workspace.sandbox.sandbox import (
-    Room,
     Sandbox,
-    SessionFolders,
-    clean_environment,
     find_sandbox,
     remove_folder,
 )
 
 MAX_COMMAND_BYTES = 100_000
 """the kernel takes 128 KiB as one argument"""
-MAX_OUTPUT_BYTES = 512 << 20
-"""a command that writes more than this is stopped"""
 MAX_JOBS = 16
 GRACE = 2.0
 """seconds between TERM and KILL"""
@@ -56,48 +40,6 @@ WATCH_INTERVAL = 0.5
 """seconds between two looks at how much a command has written that is tried out"""
 LINGER = 0.25
 """seconds a command's children may go on writing after it before they count as left behind"""
-
-# `eval` keeps a syntax error, a heredoc or an `exit` inside the command from touching the lines around it. The trap
-# tells where the command ended up and which jobs it leaves, unless the command sets a trap of its own.
-SCRIPT = (
-    'trap "{{ pwd -P; jobs -rp; }} >&{fd} 2>/dev/null" EXIT; __pilotfish=$1; shift; '
-    'eval "unset __pilotfish; $__pilotfish"'
-)
-
-Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
-    """What a command may do. `read_only`: it may change nothing. `workspace`: it may write in the workspace."""
-
-    wall: Literal["read_only", "workspace"]
-    paths: tuple[Path, ...] = ()
-    """hidden or protected files that the user allowed it to use"""
-    hosts: tuple[str, ...] = ()
-    """hosts that the user allowed it to reach, beside those of the settings; `*`: the whole network"""
-    writable: tuple[Path, ...] = ()
-    """existing files and folders outside the workspace that the user allowed it to write"""
-    offline: bool = False
-    """it may not use the network, whatever the settings say"""
-    hides_secrets: bool = False
-    """nobody approved it: the secret files of the workspace are empty for it, except `paths`, as in the read-only
-    sandbox, and it makes and changes no instruction file"""
-    view: View | None = None
-    """it sees this in place of the workspace"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redirected:
-    """File descriptors in place of the empty input, and of the common output for what goes to stderr. Such a command
-    does not move the working directory."""
-
-    stdin: int
-    stderr: int
-
-
-READ_ONLY_LEAVE = Leave(wall="read_only")
-WORKSPACE_LEAVE = Leave(wall="workspace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,17 +100,12 @@ class Processes:
     ) -> None:
         self.roots = tuple(roots)
         self.cwd = self.home
-        self._choose = sandbox
-        self._environ = clean_environment(os.environ if environ is None else environ)
-        self._name = secrets.token_hex(8)
-        self._numbers = itertools.count(1)
+        self._launcher = Launcher(self.roots, sandbox, environ)
         self._running: dict[int, Job] = {}
         self._jobs: dict[str, Job] = {}
         self._killed: list[KilledProcess] = []
         self._spawning: set[asyncio.Future[Job]] = set()
         self._killing: set[asyncio.Task[None]] = set()
-        self._folders: SessionFolders | None = None
-        self._orphan_reaper = OrphanReaper(self._name)
         self._has_started = False
         kill_at_end(self)
 
@@ -180,7 +117,7 @@ class Processes:
     @property
     def sandbox(self) -> Sandbox:
         """What the next command runs in. Blocking, the first time: the machine's sandbox is tried."""
-        return self._choose()
+        return self._launcher.choose()
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -220,7 +157,7 @@ class Processes:
             raise
         else:
             if job.flooded:
-                stopped = f"it wrote more than {MAX_OUTPUT_BYTES >> 20} MB"
+                stopped = f"it wrote more than {job.max_output >> 20} MB"
         if stopped:
             await self._kill_shielded(job, GRACE)
             return await self._finish(job, None, stopped, notes)
@@ -240,10 +177,10 @@ class Processes:
     async def try_out(self, command: str, *, timeout: float, tell: Tell) -> TriedOut:
         """Run to the end in a throwaway copy-on-write view of the workspace, without network. The workspace stays as it
         is. Raises ToolError where the system has no sandbox, or no overlay and a workspace too large for a copy."""
-        sandbox = await asyncio.to_thread(self._choose)
+        sandbox = await asyncio.to_thread(self._launcher.choose)
         if sandbox.bwrap is None:
             raise ToolError(f"A command cannot be tried out here: {sandbox.reason}")
-        folder = self._session_folders(sandbox).base / f"view-{next(self._numbers)}"
+        folder = self._launcher.view_folder(sandbox)
         try:
             view = await asyncio.to_thread(View, folder, self.roots, sandbox.identity)
             leave = Leave(wall="workspace", offline=True, view=view)
@@ -320,7 +257,7 @@ class Processes:
 
     def confine(self, sandbox: Sandbox) -> None:
         """From the next command on, run in this sandbox."""
-        self._choose = lambda: sandbox
+        self._launcher.choose = lambda: sandbox
 
     async def aclose(self) -> None:
         await self.kill_all()
@@ -329,25 +266,19 @@ class Processes:
         for job in self._jobs.values():
             job.close()
         self._jobs.clear()
-        await asyncio.to_thread(self._orphan_reaper.close)
-        if self._folders is not None:
-            await asyncio.to_thread(self._folders.remove)
-            self._folders = None
+        await asyncio.to_thread(self._launcher.close)
 
     async def _start(
         self, command: str, tell: Tell, leave: Leave, redirected: Redirected | None = None
     ) -> tuple[Job, tuple[str, ...]]:
         self._has_started = True
-        bash = shutil.which("bash")
-        if bash is None:
-            raise ToolError("bash is not installed on this machine")
         if "\0" in command:
             raise ToolError("The command contains a NUL character")
         if len(command.encode(errors="surrogateescape")) > MAX_COMMAND_BYTES:
             raise ToolError("The command is too long; write it to a file with write_file and run that")
         notes = self._restore_cwd()
         # Not to be interrupted half-way: a process that has begun must be known, to be ended with all it started.
-        spawning = asyncio.ensure_future(self._spawn(bash, command, tell, leave, redirected))
+        spawning = asyncio.ensure_future(self._spawn(command, tell, leave, redirected))
         self._spawning.add(spawning)
         spawning.add_done_callback(self._spawning.discard)
         try:
@@ -356,130 +287,10 @@ class Processes:
             await self._run_shielded(self._end_spawned(spawning))
             raise
 
-    async def _spawn(self, bash: str, command: str, tell: Tell, leave: Leave, redirected: Redirected | None) -> Job:
-        marker, born = f"{self._name}.{next(self._numbers)}", now_in_ticks()
-        sandbox = await asyncio.to_thread(self._choose)
-        folders = self._session_folders(sandbox)
-        self._orphan_reaper.start(folders.base, self.roots)
-        own = {MARKER: marker, "PWD": str(self.cwd)}
-        output, place = Pipe(), Pipe()
-        confined, confinement = Confined([]), Confinement()
-        try:
-            argv = [bash, "--noprofile", "--norc", "-c", SCRIPT.format(fd=place.writer), "bash", command]
-            if leave.wall == "read_only":
-                confined, environment = await asyncio.to_thread(self._read_only, sandbox, argv, command, leave, folders)
-            else:
-                confinement = await self._confinement(sandbox, command, leave, folders)
-                confined, environment = await asyncio.to_thread(self._writing, sandbox, argv, confinement)
-            process = await asyncio.create_subprocess_exec(
-                *confined.argv,
-                cwd=self.cwd,
-                env=environment | own,
-                stdin=asyncio.subprocess.DEVNULL if redirected is None else redirected.stdin,
-                stdout=output.writer,
-                stderr=output.writer if redirected is None else redirected.stderr,
-                pass_fds=(place.writer, *confined.fds),
-                start_new_session=True,
-            )
-        except BaseException as error:
-            output.close()
-            place.close()
-            confinement.end()
-            if isinstance(error, OSError):
-                raise ToolError(f"The command could not be started: {error.strerror}") from error
-            raise
-        finally:
-            confined.close()
-        output.close_writer()
-        place.close_writer()
-        job = Job(
-            command=command,
-            process=process,
-            family=ProcessTree(process.pid, marker, born),
-            output=output,
-            place=place,
-            tell=tell,
-            max_output=MAX_OUTPUT_BYTES,
-            confined=leave.wall == "read_only" or sandbox.bwrap is not None,
-            confinement=confinement,
-        )
-        self._running[process.pid] = job
+    async def _spawn(self, command: str, tell: Tell, leave: Leave, redirected: Redirected | None) -> Job:
+        job = await self._launcher.launch(command, self.cwd, tell, leave, redirected)
+        self._running[job.family.leader] = job
         return job
-
-    def _read_only(
-        self, sandbox: Sandbox, argv: list[str], command: str, leave: Leave, folders: SessionFolders
-    ) -> tuple[Confined, dict[str, str]]:
-        """The command line and its environment in the read-only sandbox. Blocking: secrets are looked for."""
-        read_only = sandbox.read_only
-        secrets = () if not read_only.stands else secret_files(self.roots, Path.home())
-        if secrets and "git" in _programs(command):
-            known = tracked(secrets, self.roots, self._environ)
-            secrets = tuple(file for file in secrets if not known.get(file))
-        scene = Scene(roots=self.roots, cwd=self.cwd, scratch=folders.base, secrets=secrets, shown=leave.paths)
-        # Tests and linters are programs of the workspace; what only reads uses those of the system.
-        runs_code = study(command).effect is not Effect.READS
-        added = read_only.environment(self._environ, () if runs_code else self.roots)
-        tame = tame_repository(self.cwd, self._environ | added, read_only.git_settings())
-        return read_only.wrap(argv, scene), self._environ | added | tame
-
-    async def _confinement(self, sandbox: Sandbox, command: str, leave: Leave, folders: SessionFolders) -> Confinement:
-        """What the workspace sandbox needs for this command."""
-        if sandbox.bwrap is None:
-            return Confinement()
-        folders = folders if leave.view is None else leave.view.folders
-        hosts = () if leave.offline else sandbox.reach(leave.hosts)
-        proxy = None if EVERY_HOST in hosts else Proxy(folders.base / f"proxy-{next(self._numbers)}", hosts)
-
-        def protection() -> tuple[Protection, tuple[Path, ...]]:
-            if leave.view is not None:
-                return Protection(roots=()), ()  # all it changes is thrown away
-            hidden = self._hidden(command, leave) if leave.hides_secrets else ()
-            found = protect(
-                self.roots, programs=_programs(command), allowed=leave.paths, home=sandbox.home, environ=self._environ
-            )
-            if leave.hides_secrets:
-                found = protect_instructions(found, leave.paths)
-            return pin(found, hidden), hidden
-
-        protected, hidden = await asyncio.to_thread(protection)
-        room = Room(
-            roots=self.roots,
-            cwd=self.cwd,
-            folders=folders,
-            protection=protected,
-            hidden=hidden,
-            hosts=hosts,
-            proxy=proxy.path if proxy is not None else None,
-            writable=tuple(path for path in leave.writable if path.exists() and not sandbox.hides_below(path)),
-            home=sandbox.home,
-            sources=leave.view.sources if leave.view is not None else {},
-            prefix=leave.view.prefix if leave.view is not None else (),
-        )
-        if proxy is not None:
-            await proxy.start()
-        return Confinement(room, proxy)
-
-    def _hidden(self, command: str, leave: Leave) -> tuple[Path, ...]:
-        """The secret files that a command of the workspace sandbox does not see. Raises ToolError where git would
-        record them as emptied. Blocking."""
-        found = secret_files(self.roots, Path.home())
-        found = tuple(file for file in found if not any(path.is_relative_to(file) for path in leave.paths))
-        if not found or not _programs(command) & GIT_WRITERS:
-            return found
-        known = tracked(found, self.roots, self._environ)
-        if changed := [file for file, same in known.items() if not same or file not in found]:
-            raise ToolError(
-                f"git tracks {changed[0]}, which is hidden from a command that nobody approved. "
-                "Set for_real to ask the user"
-            )
-        return tuple(file for file in found if file not in known)
-
-    def _writing(self, sandbox: Sandbox, argv: list[str], confinement: Confinement) -> tuple[Confined, dict[str, str]]:
-        """The command line and its environment in the workspace sandbox. Blocking."""
-        confinement.put_up()
-        environment = self._environ | tame_repository(self.cwd, self._environ) | sandbox.environment()
-        room = confinement.room
-        return Confined(argv) if room is None else sandbox.wrap(argv, room), environment
 
     async def _wait_spawned(self) -> None:
         """Waits until the commands that are being started are registered."""
@@ -545,7 +356,7 @@ class Processes:
         if not self._has_started:
             return  # looking at every process of the machine takes longer than the rest of a cancel
         deadline = time.monotonic() + GRACE
-        while (strays := find(self._name).sure) and time.monotonic() < deadline:
+        while (strays := find(self._launcher.name).sure) and time.monotonic() < deadline:
             # Looked for after the strays: what a spared job starts in between counts as its own.
             for job in spared:
                 strays -= find(job.family.marker).sure
@@ -556,20 +367,8 @@ class Processes:
                     os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(0.02)
 
-    def _session_folders(self, sandbox: Sandbox) -> SessionFolders:
-        if self._folders is None:
-            self._folders = SessionFolders(Path(tempfile.mkdtemp(prefix="pilotfish-")).resolve())
-            self._folders.make(sandbox.identity)
-            weakref.finalize(self, self._folders.remove)
-        return self._folders
-
 
 async def _wait_for_flood(view: View) -> None:
     """Returns when the command has written too much."""
     while await asyncio.to_thread(view.written) <= MAX_WRITTEN_BYTES:  # noqa: ASYNC110 - a file system tells nobody
         await asyncio.sleep(WATCH_INTERVAL)
-
-
-def _programs(command: str) -> frozenset[str]:
-    """The programs that a command line names."""
-    return frozenset(Path(words[0]).name for words in study(command).found if words)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pilotfish.workspace.sandbox.inner_repositories import block_repositories
 from pilotfish.workspace.sandbox.protected import MASKS, block_changes
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST, Proxy
 from pilotfish.workspace.sandbox.sandbox import Room
@@ -65,9 +66,13 @@ NOTHING_DENIED = Denied()
 class Confinement:
     """What was put up around one command, and is taken down when it has ended."""
 
-    def __init__(self, room: Room | None = None, proxy: Proxy | None = None) -> None:
+    def __init__(
+        self, room: Room | None = None, proxy: Proxy | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.room = room
         self.proxy = proxy
+        self._environ = environ or {}
+        """of git, which is asked about repositories that the command made"""
         self.notes: tuple[str, ...] = ()
         self._is_up = False
 
@@ -84,7 +89,8 @@ class Confinement:
         if self.room is not None and self._is_up:
             self._is_up = False
             MASKS.lift(self.room.protection)
-            self.notes = block_changes(self.room.protection)
+            protection = self.room.protection
+            self.notes = (*block_changes(protection), *block_repositories(protection, self._environ))
 
     def hidden_note(self, code: int | None) -> tuple[str, ...]:
         """Tells a command that failed which secret files it did not see."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _VERSION = 1
 _PATH_BENEATH = 1
+_CAPABILITIES_VERSION = 0x20080522
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -73,6 +74,8 @@ def confine(plan: Plan) -> None:
     _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _check(libc.syscall(_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
+    # Root would keep its capabilities; without new privileges no program gets them back.
+    _check(libc.capset(struct.pack("@Ii", _CAPABILITIES_VERSION, 0), bytes(24)))
     import ctypes
 
     code = bytes.fromhex(plan["seccomp"])

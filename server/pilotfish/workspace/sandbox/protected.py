@@ -86,6 +86,8 @@ class Protection:
     """what cannot be mounted over → the target of a link, None for what must not exist"""
     instructions: frozenset[Path] | None = None
     """the only instruction files that may exist when the command has ended; None: any may"""
+    repositories: frozenset[Path] | None = None
+    """the repositories inside the roots that were there before; None: they do not matter"""
 
     def binds(self) -> list[str]:
         """The arguments of bubblewrap, for after the roots are writable."""
@@ -350,7 +352,7 @@ def block_changes(protection: Protection) -> tuple[str, ...]:
             if now == target and (target is not None or not os.path.lexists(place)):
                 continue
             if os.path.lexists(place):
-                aside = _free_name(place)
+                aside = free_name(place)
                 place.rename(aside)
                 notes.append(f"{place} is protected: what the command made there is now {aside.name}")
             else:
@@ -361,7 +363,7 @@ def block_changes(protection: Protection) -> tuple[str, ...]:
         for place in tuple(_instruction_files(protection.roots)):
             if place not in protection.instructions:
                 with contextlib.suppress(OSError):
-                    aside = _free_name(place)
+                    aside = free_name(place)
                     place.rename(aside)
                     notes.append(
                         f"{place} would instruct agents, and nobody approved the command that made it: "
@@ -370,7 +372,8 @@ def block_changes(protection: Protection) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _free_name(place: Path) -> Path:
+def free_name(place: Path) -> Path:
+    """A name beside a place for what is put aside."""
     number = 1
     while os.path.lexists(found := place.with_name(f"{place.name}{BLOCKED}{number}")):
         number += 1

@@ -15,7 +15,6 @@ import functools
 import json
 import os
 import platform
-import shutil
 import socket
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from typing import Literal
 from pilotfish.errors import ToolError
 from pilotfish.workspace.files.sensitive import mark_of, secrets_at_home
 from pilotfish.workspace.git.repository import linked_git_folder
+from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.sandbox import landlock, seccomp
 
 Kind = Literal["bubblewrap", "landlock", "sandbox-exec", "none"]
@@ -217,13 +217,13 @@ def find_read_only_sandbox() -> ReadOnlySandbox:
 
 def _candidates() -> Iterator[tuple[Kind, str] | str]:
     if sys.platform == "darwin":
-        program = shutil.which("sandbox-exec")
+        program = find_program("sandbox-exec")
         yield ("sandbox-exec", program) if program else "sandbox-exec is not installed"
         return
     if sys.platform != "linux":
         yield f"no read-only sandbox is known for {platform.system()}"
         return
-    program = shutil.which("bwrap")
+    program = find_program("bwrap")
     yield ("bubblewrap", program) if program else "bubblewrap is not installed"
     if not seccomp.supported():
         yield f"there is no seccomp filter for {platform.machine()}"
@@ -244,7 +244,7 @@ if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then echo 'the network can be 
 
 def trial(sandbox: ReadOnlySandbox) -> str | None:
     """Run a command inside that tries to do what it must not. None if all attempts failed; otherwise the problem."""
-    bash = shutil.which("bash")
+    bash = find_program("bash")
     if bash is None:
         return "bash is not installed"
     with tempfile.TemporaryDirectory(prefix="pilotfish-trial-") as name, socket.create_server(("127.0.0.1", 0)) as ear:
@@ -401,7 +401,10 @@ def _home() -> Path | None:
 
 
 def _trusted_folders() -> tuple[str, ...]:
-    command = ["git", "config", "--global", "-z", "--get-all", "safe.directory"]
+    git = find_program("git")
+    if git is None:
+        return ()
+    command = [git, "config", "--global", "-z", "--get-all", "safe.directory"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=5, check=False, text=True)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):

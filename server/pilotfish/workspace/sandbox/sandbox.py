@@ -24,6 +24,7 @@ from pathlib import Path
 
 from pilotfish.config.settings import Settings
 from pilotfish.workspace.git.repository import GIT_SETTINGS, git_settings
+from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.sandbox import bridge, seccomp
 from pilotfish.workspace.sandbox.protected import Protection
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST
@@ -300,7 +301,7 @@ def find_sandbox() -> Sandbox:
 
 
 def _find_bubblewrap() -> Sandbox:
-    bwrap = shutil.which("bwrap")
+    bwrap = find_program("bwrap")
     if bwrap is None:
         return no_sandbox("bubblewrap is not installed")
     found = Sandbox(bwrap=bwrap, home=_home(), identity=_identity())
@@ -341,11 +342,14 @@ def _home() -> Path | None:
 
 
 def _identity() -> str:
+    git = find_program("git")
+    if git is None:
+        return ""
     lines = ["[user]"]
     for key in ("name", "email"):
         try:
             done = subprocess.run(
-                ["git", "config", "--global", f"user.{key}"],  # noqa: S607 - the user's own git
+                [git, "config", "--global", f"user.{key}"],
                 capture_output=True,
                 timeout=5,
                 check=False,

@@ -22,6 +22,7 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "fchmodat2": (452, 452), "fchown": (93, 55), "fchownat": (260, 54), "finit_module": (313, 273),
     "fremovexattr": (199, 16), "fsconfig": (431, 431), "fsetxattr": (190, 7), "fsmount": (432, 432),
     "fsopen": (430, 430), "fspick": (433, 433), "futimesat": (261, None), "init_module": (175, 105),
+    "ioprio_set": (251, 30), "migrate_pages": (256, 238), "move_pages": (279, 239),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "io_uring_setup": (425, 425), "ioctl": (16, 29),
     "ioperm": (173, None), "iopl": (172, None), "kexec_file_load": (320, 294), "kexec_load": (246, 104),
     "keyctl": (250, 219), "kill": (62, 129), "lchown": (94, None), "lremovexattr": (198, 15), "lsetxattr": (189, 6),
@@ -33,7 +34,9 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "process_madvise": (440, 440), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
     "ptrace": (101, 117), "quotactl": (179, 60), "reboot": (169, 142), "removexattr": (197, 14),
     "removexattrat": (466, 466), "request_key": (249, 218), "semget": (64, 190), "setdomainname": (171, 162),
-    "sethostname": (170, 161), "setns": (308, 268), "settimeofday": (164, 170), "setxattr": (188, 5),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119), "setpriority": (141, 140), "sethostname": (170, 161),
+    "setns": (308, 268), "settimeofday": (164, 170), "setxattr": (188, 5),
     "setxattrat": (463, 463), "shmget": (29, 194), "socket": (41, 198), "swapoff": (168, 225), "swapon": (167, 224),
     "syslog": (103, 116), "tgkill": (234, 131), "tkill": (200, 130), "truncate": (76, 45), "umount2": (166, 39),
     "unshare": (272, 97), "userfaultfd": (323, 282), "utime": (132, None), "utimensat": (280, 88),
@@ -131,10 +134,17 @@ WRITING = [name for name in DENIED if name not in {"ptrace", "process_vm_readv",
 SIGNALS = ("kill", "pidfd_send_signal", "tgkill", "tkill")
 """for kernels whose Landlock cannot keep signals inside"""
 
+_OF_A_PROCESS = {
+    "ioprio_set": 1, "migrate_pages": 0, "move_pages": 0, "prlimit64": 0, "sched_setaffinity": 0, "sched_setattr": 0,
+    "sched_setparam": 0, "sched_setscheduler": 0, "setpriority": 1,
+}  # fmt: skip
+"""which argument is a process; 0 is the caller. Without a pid namespace every other one may be outside"""
+
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW = 0x7FFF0000
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+_TERMINAL, _KIND_OF_REQUEST = 0x5400, 0xFF00
 _FAMILIES = (1, 2, 10, 16)  # Unix, IPv4, IPv6, netlink: those that a network namespace confines, unlike vsock
 _SET_ID_BITS = 0o6000  # set-user-id and set-group-id
 _MODES = {
@@ -179,7 +189,11 @@ def program(denied: Sequence[str] = DENIED, *, landlock_abi: int | None = None) 
     for request in _TERMINAL_INPUT:
         code += _when("ioctl", column, 1, [_do(_EQUAL, request, no=1), _fail(errno.EPERM)])
     if landlock_abi is not None:
-        code += _when("prlimit64", column, 0, [_do(_EQUAL, 0, yes=1), _fail(errno.EPERM)])
+        for name, argument in _OF_A_PROCESS.items():
+            code += _when(name, column, argument, [_do(_EQUAL, 0, yes=1), _fail(errno.EPERM)])
+        # Through a file that is open for reading, others change its flags (chattr) or make snapshots of it.
+        kind = [_do(_AND, _KIND_OF_REQUEST), _do(_EQUAL, _TERMINAL, yes=1), _fail(errno.ENOTTY)]
+        code += _when("ioctl", column, 1, kind)
         # Before its third version Landlock lets a file be emptied by opening it for reading.
         emptied = [_do(_AND, _O_ACCMODE | _O_TRUNC), _do(_EQUAL, _O_TRUNC, no=1), _fail(errno.EACCES)]
         code += _when("open", column, 1, emptied) + _when("openat", column, 2, emptied)

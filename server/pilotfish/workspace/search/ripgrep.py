@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import functools
 import os
-import shutil
 import sys
 import sysconfig
 from collections.abc import AsyncGenerator, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pilotfish.errors import ToolError
+from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.process.pipes import Pipe
 
 WALK = (
@@ -59,7 +59,7 @@ def find_rg() -> Path:
     for file in files:
         if file.name == name and os.access(found := Path(str(file.locate())), os.X_OK):
             return found.resolve()
-    on_path = shutil.which("rg")
+    on_path = find_program("rg")
     if on_path is None:
         raise ToolError("ripgrep is not installed with Pilotfish; use bash with grep -rn or find instead")
     return Path(on_path)

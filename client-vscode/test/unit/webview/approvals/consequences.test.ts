@@ -3,6 +3,9 @@ import { consequences } from '../../../../webview/approvals/consequences.ts';
 import { lookAlikes } from '../../../../webview/common/format.ts';
 
 it.each([
+  [['rm -r build: rm may change files or run other programs'], ['Deletes build and everything in it.']],
+  [["rm 'my notes.txt' 'it'\\''s': it writes to 'a: b'"], ["Deletes my notes.txt, it's."]],
+  [['git push: git push sends data; writes to log'], ['Sends commits to a remote repository.']],
   [['rm -rf build'], ['Deletes build and everything in it.']],
   [['/bin/rm a.txt b.txt'], ['Deletes a.txt, b.txt.']],
   [['find . -name *.pyc -delete'], ['Deletes the files that it finds.']],

@@ -26,18 +26,19 @@ from pilotfish.engine.turn.calls.order import QuestionOrder
 from pilotfish.engine.turn.context import TurnContext
 from pilotfish.errors import PilotfishError, StaleEdit, ToolError
 from pilotfish.policy.audit_chain import digest
-from pilotfish.policy.judge import CallFacts, Verdict, Wall, describe
 from pilotfish.policy.places import is_installed
-from pilotfish.policy.rules import COMMAND_TOOLS
+from pilotfish.policy.rule_suggestions import describe
+from pilotfish.policy.rules import COMMAND_TOOLS, CallFacts
 from pilotfish.policy.shell.analysis import study
 from pilotfish.policy.shell.effects import Effect
 from pilotfish.policy.taint import taint_of, user_words
+from pilotfish.policy.verdict import Verdict, Wall
 from pilotfish.text.display_safe import exact, mixed_scripts, one_line
 from pilotfish.tools.tool import Args, Context, Preview, Tool
 from pilotfish.workspace.edits.drafts import Delete
 from pilotfish.workspace.effects import Effects, NotApplicable, preview_effects
 from pilotfish.workspace.impact import impact_of
-from pilotfish.workspace.process.processes import Leave
+from pilotfish.workspace.process.launcher import Leave
 from pilotfish.workspace.sandbox.proxy import EVERY_HOST
 
 MAX_ASKS = 5  # questions about one call whose documents change meanwhile

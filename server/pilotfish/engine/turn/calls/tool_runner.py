@@ -39,7 +39,7 @@ from pilotfish.engine.turn.context import TurnContext
 from pilotfish.engine.turn.web_search import can_search, search_web
 from pilotfish.errors import PilotfishError
 from pilotfish.policy.hosts import host_of, local_address
-from pilotfish.policy.judge import CallFacts
+from pilotfish.policy.rules import CallFacts
 from pilotfish.policy.secrets import mask
 from pilotfish.policy.taint import source_of
 from pilotfish.text.cutting import cut_middle
@@ -50,7 +50,7 @@ from pilotfish.tools.incoming.calls import ReadCall, read_call
 from pilotfish.tools.tool import Args, Context, Network, Result, SubagentKind, Tool
 from pilotfish.tools.web import web_search
 from pilotfish.workspace.effects import Effects
-from pilotfish.workspace.process.processes import READ_ONLY_LEAVE, Leave
+from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, Leave
 
 log = logging.getLogger(__name__)
 
@@ -294,6 +294,8 @@ class ToolRunner:
             result = await self._run_with_retries(tool, context, allowed.args)
             for change in result.changes:
                 await turn.recording.record_change(call_id, change)
+            if result.changes:
+                await turn.ports.files_changed()
             return await self._completed(call_id, result, allowed)
 
     async def _run_with_retries(self, tool: Tool[Any], context: Context, args: Args) -> Result:
