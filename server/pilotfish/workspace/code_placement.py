@@ -55,13 +55,12 @@ def place_code(text: str, code: str) -> Placed | None:
 
 
 def is_new_version(text: str, code: str) -> bool:
-    """Whether a block, which shows the whole of a file, leaves no line of it out: each has one that begins alike."""
-    block = _trimmed(code.split("\n"))
-    if any(ELISION.fullmatch(line) for line in block):
+    """Whether a block is a new version of a file without definitions, such as one of settings: each line of the file
+    has one in the block that begins alike."""
+    block, lines = _trimmed(code.split("\n")), text.split("\n")
+    if any(ELISION.fullmatch(line) for line in block) or _members(lines, 0, len(lines)):
         return False
-    ours, theirs = (
-        Counter(_word(line.strip()) for line in lines if line.strip()) for lines in (text.split("\n"), block)
-    )
+    ours, theirs = (Counter(_word(line.strip()) for line in given if line.strip()) for given in (lines, block))
     return bool(ours) and ours <= theirs and next(iter(ours)) == next(iter(theirs))
 
 

@@ -140,3 +140,14 @@ async def test_its_calls_in_text_run_and_are_no_news(tmp_path: Path) -> None:
         assert "len(values) - 1" in json.dumps(turn.provider.requests[1].body["messages"])
         assert turn.notices() == []
         assert "tool_call" not in turn.text()
+
+
+async def test_a_new_function_does_not_replace_the_only_one_of_a_file(tmp_path: Path) -> None:
+    one = "def mean(values):\n    return sum(values) / len(values)\n"
+    new = (
+        "def median(values):\n    values = sorted(values)\n    if values:\n        return values[0]\n    return None\n"
+    )
+    answer = say(f"```python\n{new}```")
+    async with rig(tmp_path, answer, DONE, files={"calc.py": one}, model=TINY, mode="edit") as turn:
+        await turn.prompt("Add a function median to calc.py")
+        assert (turn.root / "calc.py").read_text() == f"{one}\n\n{new}"

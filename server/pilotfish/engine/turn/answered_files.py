@@ -30,7 +30,7 @@ async def answered_files(
         if block.name is not None:
             found = await _in_named_file(block.name, code, workspace, may_create=may_create)
         else:
-            found = await _in_one_of(candidates, code, workspace)
+            found = await _in_one_of(candidates, code, workspace, may_add=may_create)
         if found is not None:
             path, content = found
             arguments = {"path": workspace.relative(path), "content": content}
@@ -48,9 +48,13 @@ async def _in_named_file(name: str, code: str, workspace: Workspace, *, may_crea
     return await _in_file(path, code, workspace, may_add=may_create)
 
 
-async def _in_one_of(names: Sequence[str], code: str, workspace: Workspace) -> tuple[Path, str] | None:
+async def _in_one_of(
+    names: Sequence[str], code: str, workspace: Workspace, *, may_add: bool
+) -> tuple[Path, str] | None:
+    """The only file in which a block has a certain place. New definitions go to the only file that there is."""
     paths = [path for name in names if (path := await _path(name, workspace)) is not None]
-    found = [await _in_file(path, code, workspace, may_add=False) for path in dict.fromkeys(paths)]
+    may_add = may_add and len(set(paths)) == 1
+    found = [await _in_file(path, code, workspace, may_add=may_add) for path in dict.fromkeys(paths)]
     certain = [one for one in found if one is not None]
     return certain[0] if len(certain) == 1 else None
 
