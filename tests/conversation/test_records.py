@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.history import broken_histories, parse
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import (
     CallApproval,
@@ -233,7 +234,7 @@ def test_usage_adds_up() -> None:
     assert (USAGE + USAGE).cost == 0.5
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(broken_histories, st.text(max_size=20))
 def test_messages_inside_records_survive(history: tuple[Any, ...], content: str) -> None:
     for index, message in enumerate(history):

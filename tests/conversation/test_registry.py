@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import (
     FINAL_STATUSES,
@@ -209,7 +210,7 @@ def test_the_table_has_every_status_and_the_last_four_are_final() -> None:
     assert {status for status, after in MOVES.items() if not after} == FINAL_STATUSES
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(st.lists(st.sampled_from(CallStatus), max_size=8))
 def test_whatever_is_tried_only_the_table_s_moves_happen_each_with_one_notice(moves: list[CallStatus]) -> None:
     registry, notices = watched()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.tries import tries
 
 from pilotfish.conversation.text_call_hold import TextCallHold
 from pilotfish.conversation.text_calls import TextCall, find_calls, without_calls
-
-LONG = os.environ.get("PILOTFISH_LONG") == "1"
 
 
 def read_fits(args: dict[str, Any]) -> bool:
@@ -190,7 +188,7 @@ _PIECES = [
 ]
 
 
-@settings(max_examples=20_000 if LONG else 800, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(st.sampled_from(_PIECES), st.text(max_size=3)), max_size=25).map("".join))
 def test_any_text_gives_only_valid_calls_with_spans_inside_the_text(text: str) -> None:
     before = 0

@@ -152,9 +152,8 @@ async def test_the_whole_journey_in_every_version(world: World):
     world.script("slow", say("one ", "two ", end="stall"))
     world.script("next", say("The next answer."))
     async with world.editor(STATUSLINE) as editor:
-        await editor.lua(
-            "vim.cmd.edit('greet.py'); vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# typed, not saved' })"
-        )
+        await editor.lua("vim.cmd.edit('greet.py')")
+        await editor.lua("vim.api.nvim_buf_set_lines(0, 0, 0, false, { '# typed, not saved' })")
         await editor.keys(":Pilotfish #play# please", "Enter")
         await editor.shows("Do you trust this folder?", "t  Trust this folder", "r  Read only")
         await answer(editor, "t")

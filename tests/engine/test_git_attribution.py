@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.engine import Rig, rig
 from tests.support.provider import Call, call, calls, say
 
 from pilotfish.engine import git_attribution
+from pilotfish.workspace.git import attribution
 from pilotfish.workspace.git.attribution import HOOK
 
 FIRST = "one\ntwo\nthree\n"
@@ -26,6 +29,7 @@ def _identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # pyrig
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "ada@example.org")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setattr(git_attribution, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("pilotfish.workspace.git.repository.TIMEOUT", 60)  # a busy machine starts git slowly
 
 
 def git(root: Path, *words: str) -> str:
@@ -119,6 +123,18 @@ async def test_a_commit_of_the_agent_right_after_its_edit_has_the_trailers(tmp_p
         assert git(root, "log", "-1", "--format=%B") == f"Agent\n\n{trailers_in(turn, done)}"
 
 
+async def test_a_commit_right_before_the_end_of_the_process_gets_its_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path)
+    monkeypatch.setattr(git_attribution, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(git_attribution, "CLOSE_SECONDS", 60)
+    commit = call("bash", command="git commit -a -m Agent", for_real=True)
+    async with rig(tmp_path, READ, EDIT, commit, say("done"), mode="auto", gitAttribution="notes") as turn:
+        done = await edited(turn)
+    assert (await note_of(root, "HEAD")).startswith(f"a.txt:2-3 {turn.session_id}/{done}\n")
+
+
 async def test_the_hook_goes_with_the_setting(tmp_path: Path) -> None:
     root = repository(tmp_path)
     hook = root / ".git/hooks/prepare-commit-msg"
@@ -135,6 +151,18 @@ async def test_the_hook_goes_with_the_setting(tmp_path: Path) -> None:
     async with rig(tmp_path):
         while hook.exists():
             await asyncio.sleep(0.02)
+
+
+async def test_notes_in_place_of_trailers_remove_the_hook(tmp_path: Path) -> None:
+    root = repository(tmp_path)
+    async with rig(tmp_path, READ, EDIT, say("done"), mode="edit", gitAttribution="trailer") as turn:
+        await edited(turn)
+        turn.engine.set_settings(turn.engine.settings.model_copy(update={"git_attribution": "notes"}))
+        while (root / ".git/hooks/prepare-commit-msg").exists():
+            await asyncio.sleep(0.02)
+        git(root, "commit", "--quiet", "-a", "-m", "plain")
+        assert (await note_of(root, "HEAD")).startswith("a.txt:2-3 ")
+        assert git(root, "log", "-1", "--format=%B") == "plain"
 
 
 @pytest.mark.parametrize("place", ["a hook", "a folder of hooks", "no trust"])
@@ -155,6 +183,22 @@ async def test_hooks_of_the_user_are_left_alone(tmp_path: Path, place: str) -> N
         assert not (root / ".husky").exists()
         warned = [notice for notice in turn.notices() if "get no trailers" in notice]
         assert len(warned) == trusted
+
+
+def test_nothing_is_written_or_removed_through_a_link(tmp_path: Path) -> None:
+    """A command in the workspace sandbox that runs git can put links there."""
+    root, outside = repository(tmp_path), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "trailers").write_text("of somebody else\n")
+    shutil.rmtree(root / ".git/hooks")
+    (root / ".git/hooks").symlink_to(outside)
+    (root / ".git/pilotfish").symlink_to(outside)
+    place = attribution.repository(root, dict(os.environ))
+    assert place is not None
+    attribution.write_trailers(place, "a commit", [("a.txt", "Pilotfish-Turn: x")])
+    assert attribution.install_hook(place) == "the folder of the hooks of this repository is a link"
+    attribution.remove_hook(place)
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"trailers": "of somebody else\n"}
 
 
 async def test_a_linked_work_tree_has_trailers_of_its_own(tmp_path: Path) -> None:
@@ -181,3 +225,30 @@ async def test_with_the_setting_off_git_gets_nothing(tmp_path: Path) -> None:
         assert {path.name for path in (root / ".git/hooks").iterdir()} == before
         assert not (root / ".git/pilotfish").exists()
         assert git(root, "notes", "--ref=pilotfish", "list") == ""
+
+
+async def test_a_look_at_a_repository_without_new_commits_runs_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path)
+    asked: list[str] = []
+    looked = asyncio.Event()
+    look = git_attribution.GitAttribution._look  # pyright: ignore[reportPrivateUsage] -- to see that it looks on
+
+    async def noted(*given: Any) -> None:
+        await look(*given)
+        asked.append("look")
+        if len(asked) > 5:
+            looked.set()
+
+    def run_git(*_: object) -> None:
+        asked.append("git")
+
+    async with rig(tmp_path, say("hello"), gitAttribution="notes"):
+        monkeypatch.setattr(git_attribution.GitAttribution, "_look", noted)
+        while not asked:
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr("pilotfish.workspace.git.attribution.run_git", run_git)
+        asked.clear()
+        await looked.wait()
+        assert set(asked) == {"look"}

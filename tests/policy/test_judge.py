@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.policy import command, corpus, edit, fetch, place, read
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import Category
 from pilotfish.policy.judge import judge
@@ -126,6 +127,7 @@ def test_without_a_sandbox_only_a_few_plain_commands_run_without_a_question() ->
 def test_everyday_read_commands_run_without_a_question(line: str) -> None:
     assert decide(command(line), "ask") == "allow"
     assert decide(command(line), "plan") == "allow"
+    assert decide(command(line), "ask", trusted=False) == "allow"
 
 
 def test_a_command_that_must_write_asks() -> None:
@@ -176,6 +178,26 @@ def test_a_command_that_must_write_asks() -> None:
 def test_modes(facts: CallFacts, in_ask: Decision, in_plan: Decision, in_edit: Decision, in_auto: Decision) -> None:
     verdicts = [decide(facts, mode) for mode in ("ask", "plan", "edit", "auto")]
     assert verdicts == [in_ask, in_plan, in_edit, in_auto]
+
+
+RUNS_CODE_OF_THE_FOLDER = [
+    "awk 'BEGIN { system(\"./evil\") }'", "sed 1e./evil a.txt", "make -n", "gradle tasks", "bundle list",
+    "cargo metadata",
+    "go list ./...", "jest --showConfig", "ldd ./evil", "openssl dgst -engine ./evil a", "markdownlint a.md", "npm ls",
+    "cargo --version", "tar -tf x.tar -I ./evil", "dc -e '!./evil'", "ack --pager=./evil x", "bash -c 'make -n'",
+    "ls | xargs make -n", "timeout 5 gradle tasks", "(cd x && bundle list)", "rg x *", "sort *",
+    "git log | awk -f a.awk",
+    "for f in x; do find a $fX-exec sh $fX-c 'id' ';'; done", "find . -exec make -n ';'", "sqlite3 x '.tables'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", RUNS_CODE_OF_THE_FOLDER)
+def test_a_folder_that_is_not_trusted_runs_none_of_its_code_even_where_it_can_change_nothing(line: str) -> None:
+    assert decide(command(line), "ask") == "allow"
+    verdict = judge(command(line), "ask", (), trusted=False)
+    assert (verdict.decision, verdict.reason) == (
+        "deny", "the folder is not trusted, and this command may run code of the folder"
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -500,7 +522,7 @@ def test_writing_the_placeholder_of_a_secret_asks() -> None:
 
 
 @given(st.sampled_from([text for _, text in corpus()]), st.sampled_from(list(Mode)), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_every_verdict_has_a_reason(text: str, mode: Mode, trusted: bool) -> None:
     verdict = judge(command(text), mode, (), trusted)
     assert verdict.reason
@@ -514,7 +536,7 @@ def test_a_reason_is_one_line_for_any_path() -> None:
 
 
 @given(st.text(max_size=80), st.sampled_from(list(Mode)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_no_text_crashes_policy(text: str, mode: Mode) -> None:
     judge(command(text), mode, (deny("bash", text or "x"), ask("bash", "x *"), allow("bash", "y")))
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.policy import command
 
 from pilotfish.policy.judge import judge
-from pilotfish.policy.rule_suggestions import describe, narrowest_rule
+from pilotfish.policy.rule_suggestions import describe, suggest_rule
 from pilotfish.policy.rules import Rule
 
 
@@ -56,7 +56,7 @@ def test_a_prefix_rule_does_not_cover_unsafe_arguments(pattern: str, line: str) 
 )
 def test_a_prefix_rule_covers_common_arguments(pattern: str, line: str) -> None:
     assert judge(command(line), "ask", [allow(pattern)]).decision == "allow"
-    offered = narrowest_rule(command(line), "session")
+    offered = suggest_rule(command(line), "session")
     assert offered is not None
     assert offered.pattern == pattern
 
@@ -70,7 +70,7 @@ def test_a_command_rule_holds_only_in_the_directory_it_was_given_in() -> None:
         assert verdict.reason.endswith(
             "your rule `npm run build *` holds only in the root of the workspace, and for this command alone"
         )
-        offered = narrowest_rule(facts, "session")
+        offered = suggest_rule(facts, "session")
         in_web = replace(rule, folder="web")
         assert offered == in_web
         assert judge(facts, "ask", [in_web]).decision == "allow"

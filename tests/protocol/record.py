@@ -18,6 +18,7 @@ from typing import Any
 from tests.support import mcp_server
 from tests.support.client import OURS, Client, allow, never
 from tests.support.provider import Call, call, calls, fails, say
+from tests.support.repository import make_repository
 from tests.support.scripted_editor import ABILITIES, CAPABILITIES, ScriptedEditor
 from tests.support.served import Rig, served
 
@@ -165,6 +166,7 @@ async def _converse(rig: Rig) -> dict[str, dict[str, Any]]:
     client.notify("pilotfish/trust/changed", {"trusted": True})
     kept["pilotfish/trust/changed"] = {"params": {"trusted": True}}
     await _overflow(rig, session, say_it)
+    await _background(rig, say_it)
     served_by_client = await _language_model(client)
     return {"methods": {**kept, **_of_server(client), **served_by_client}, "updates": _updates(client)}
 
@@ -226,6 +228,31 @@ async def _questions(rig: Rig, say_it: Any) -> None:
     await client.until(lambda: any(one.status == "in_progress" for one in client.laws.calls[session].values()))
     await say_it("session/cancel", sessionId=session)
     await stopped
+
+
+async def _background(rig: Rig, say_it: Any) -> None:
+    """A task in the background that fails, is continued, is made a branch and taken over, and one that is discarded."""
+    make_repository(rig.folder, {"README.md": "# Greetings\n"})
+    mend = rig.script(
+        "readme", fails("bad_request"), call("write_file", path="AUTHORS.md", content="Ada\n"), say("It names Ada now.")
+    )
+    prompt = [{"type": "text", "text": f"Write AUTHORS.md {mend}"}]
+    task = (await say_it("background/start", prompt=prompt, mode="edit"))["session"]["id"]
+
+    async def ended() -> str:
+        while True:
+            state = (await rig.client.load(task, limit=1)).session.background
+            assert state is not None
+            if state.state not in ("queued", "running"):
+                return state.state
+            await asyncio.sleep(0.1)
+
+    assert await ended() == "failed"
+    await say_it("background/resume", sessionId=task)
+    assert await ended() == "done"
+    await say_it("background/branch", sessionId=task, name="authors")
+    await say_it("background/takeOver", sessionId=task)
+    await say_it("background/discard", sessionId=task)
 
 
 async def _overflow(rig: Rig, session: str, say_it: Any) -> None:

@@ -177,6 +177,11 @@ def test_all_methods_of_the_contract_exist(sender: str):
     assert ours - set(CONTRACT[sender]) == (
         {
             "approval/answer",
+            "background/branch",
+            "background/discard",
+            "background/resume",
+            "background/start",
+            "background/takeOver",
             "model/download",
             "sample/create",
             "session/retry",

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.makers import TURN, call, said
+from tests.support.tries import tries
 
 from pilotfish.conversation.records import MessageRecord, ToolCallRecord
 from pilotfish.store.tables.blobs import hash_of
@@ -20,7 +21,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(st.dictionaries(st.text(max_size=5) | st.just("$blob"), VALUES, max_size=4))
 def test_a_record_survives_encoding_and_decoding(message: dict[str, Any]):
     record = MessageRecord(turn_id=TURN, message_id="m", role="user", content="", message=message, timestamp=1.5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.store.makers import Pen, call, chunk, end, said, session, sql, start, state, store_at
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import Entry, Record, ToolCallRecord
@@ -80,7 +80,7 @@ def _record(kind: Kind) -> Record:
             return end()
 
 
-@settings(max_examples=300 if os.environ.get("PILOTFISH_LONG") else 20, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(st.lists(ACTS, max_size=25))
 def test_a_ledger_behaves_like_its_model(acts: list[Act]):
     with tempfile.TemporaryDirectory() as directory:

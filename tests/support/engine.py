@@ -114,6 +114,7 @@ async def rig(
     otherwise: Reply | None = None,
     trusted: bool = True,
     choose: Callable[[Question], Answer | None] | None = lambda _: ALLOW,
+    store: str | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Rig]:
     root = tmp_path / "work"
@@ -125,7 +126,9 @@ async def rig(
         loaded = load(editor={"model": MODELS[dialect], "baseUrl": provider.base_url(dialect), **settings})
         assert loaded.problems == ()
         frontend = SilentFrontend(editor or NoEditor())
-        engine = Engine(loaded.settings, Ledger.open(tmp_path / "store"), frontend, roots=[root], trusted=trusted)
+        engine = Engine(
+            loaded.settings, Ledger.open(store or tmp_path / "store"), frontend, roots=[root], trusted=trusted
+        )
         for name in ("openai", "anthropic", "google"):
             engine.set_secret(name, "test-key")
         try:

@@ -13,7 +13,7 @@ refuse is answered with 400 and does not use up a reply; `request.refused` says 
 
 As a process: `python -m tests.support.provider --script file.json --port 0` prints the port, then
 `GET /_requests`, `POST /_script` (a list of replies to append), `POST /_release` (opens the gates),
-`POST /_hold` (shuts them again).
+`POST /_hold` (shuts them again), `POST /_key` (from now on any other key is refused).
 
 The script, as JSON (a list of replies, or an object):
 

@@ -197,6 +197,9 @@ class Connection(asyncio.Protocol):
                 found = request.body.get("_", request.body.get("replies", []))
                 provider.replies.extend(reply_from(each) for each in cast(list[dict[str, Any]], found))
                 self._send_json(200, {})
+            case "POST", "/_key":
+                provider.key = str(request.body["key"])
+                self._send_json(200, {})
             case "POST", "/_hold":
                 provider.gate.clear()
                 self._send_json(200, {})

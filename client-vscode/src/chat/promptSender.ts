@@ -5,7 +5,7 @@ import type { FromView } from '../../webview/messages.ts';
 import { codeOf, messageOf } from '../errors.ts';
 import { type ContextBlock, ErrorCode, type Mode, type Session } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
-import { workspaceFolder } from '../sessions/sessionTree.ts';
+import { workspaceFolder } from '../sessions/workspaceFolder.ts';
 import { toComposer } from './attachments.ts';
 import type { ChatView } from './chatView.ts';
 import type { Drafts } from './drafts.ts';

@@ -57,11 +57,15 @@ export class Endpoints {
 
   /** Whether a model answers. If it does not, the user sees what the provider says and may go on. */
   async answers(params: EndpointTestParams, shown: string): Promise<'yes' | 'again' | 'anyway' | 'no'> {
+    const error = await this.failureOf(params, shown);
+    return error ? askAboutFailure(error, vscode.l10n.t('Use it anyway')) : 'yes';
+  }
+
+  private async failureOf(params: EndpointTestParams, shown: string): Promise<Failure | undefined> {
     const { ok, error } = await withProgress(vscode.l10n.t('Trying {0}…', shown), (token) =>
       this.connection.request('pilotfish/endpoint/test', params, token),
     );
-    if (ok || !error) return 'yes';
-    return askAboutFailure(error, vscode.l10n.t('Use it anyway'));
+    return ok ? undefined : error;
   }
 
   private async remove(name: string): Promise<void> {
@@ -144,19 +148,32 @@ export class Endpoints {
     };
   }
 
-  /** Asks for a model of a stored endpoint, tries it with one small request, and uses it. */
+  /** Asks for a model of a stored endpoint, tries it with one small request, and uses it. Many servers list their models
+   * for any key, so a wrong key is found here, and asked for again. */
   private async chooseModel(listed: EndpointEntry): Promise<void> {
     const endpoint = entryOf(listed);
     const { models } = await this.connection.request('pilotfish/endpoint/test', { endpoint });
-    for (;;) {
-      const name = await this.pickModel(endpoint.name, models ?? []);
+    for (let name: string | undefined; ; ) {
+      name ??= await this.pickModel(endpoint.name, models ?? []);
       if (name === undefined) return;
-      const answer = await this.answers({ endpoint, model: name }, `${endpoint.name}:${name}`);
+      const error = await this.failureOf({ endpoint, model: name }, `${endpoint.name}:${name}`);
+      const answer = error ? await askAboutFailure(error, vscode.l10n.t('Use it anyway')) : 'yes';
       if (answer === 'no') return;
-      if (answer === 'again') continue;
-      await this.useModel(`${endpoint.name}:${name}`);
-      return;
+      if (answer !== 'again') return this.useModel(`${endpoint.name}:${name}`);
+      if (error?.kind !== 'authentication') name = undefined;
+      else if (!(await this.askKey(endpoint.name))) return;
     }
+  }
+
+  private async askKey(name: string): Promise<boolean> {
+    const key = await askText({
+      title: vscode.l10n.t('Endpoint {0}', name),
+      prompt: vscode.l10n.t('API key for {0}', name),
+      password: true,
+    });
+    if (!key?.trim()) return false;
+    await this.keys.set(name, key.trim());
+    return true;
   }
 
   private async pickModel(endpoint: string, models: readonly Model[]): Promise<string | undefined> {

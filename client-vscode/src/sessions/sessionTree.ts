@@ -8,7 +8,9 @@ import { messageOf } from '../errors.ts';
 import type { Session, SessionListResult } from '../protocol.gen.ts';
 import type { Connection } from '../server/connection.ts';
 import { treeItem } from '../widgets.ts';
+import { stateOf } from './background.ts';
 import type { FinishedTurns } from './finishedTurns.ts';
+import { workspaceFolder } from './workspaceFolder.ts';
 
 export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
 const PAGE_SIZE = 100;
@@ -126,14 +128,15 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
     const waiting = this.waiting.countOf(node.id);
     const unread = this.finished.isUnread(node.id);
     const age = ago(node.updatedAt, Date.now());
+    const task = node.background ? `${stateOf(node.background)} · ` : '';
     const detail = waiting > 0 ? waitingCount(waiting) : unread ? `${vscode.l10n.t('finished')} · ${age}` : age;
     return treeItem({
       id: node.id,
       label: node.title || vscode.l10n.t('Untitled'),
-      description: this.drafts.has(node.id) ? `${detail} · ${vscode.l10n.t('draft')}` : detail,
+      description: `${task}${detail}${this.drafts.has(node.id) ? ` · ${vscode.l10n.t('draft')}` : ''}`,
       tooltip: [node.title, new Date(node.updatedAt).toLocaleString(), node.model],
       icon: waiting > 0 ? 'question' : node.busy ? 'loading~spin' : unread ? 'comment-unread' : 'comment',
-      contextValue: 'session',
+      contextValue: node.background ? 'session.background' : 'session',
       command: { command: 'pilotfish.sessions.open', title: vscode.l10n.t('Open'), arguments: [node] },
     });
   }
@@ -178,10 +181,6 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
     for (const tree of this.trees) tree.description = waiting > 0 ? vscode.l10n.t('{0} waiting', waiting) : '';
     this.changed.fire(undefined);
   }
-}
-
-export function workspaceFolder(): string | undefined {
-  return vscode.workspace.workspaceFolders?.[0]?.uri.toString();
 }
 
 function groupTitle(group: Group): string {

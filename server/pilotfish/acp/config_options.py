@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 DEFAULT_THINKING = "default"
 MODES = {
-    "ask": ("Ask", "Reads run; changes and commands are asked."),
+    "ask": ("Ask", "Reading runs at once; changes and commands ask first."),
     "plan": ("Plan", "Nothing is changed; the agent makes a plan."),
-    "edit": ("Edit", "Edits in the workspace run; commands are asked."),
-    "auto": ("Auto", "Everything runs that no rule forbids."),
+    "edit": ("Edit", "Edits in the workspace run at once; other commands ask first."),
+    "auto": ("Auto", "Everything runs unless a rule forbids it."),
 }
 THINKING = {
-    DEFAULT_THINKING: ("Default", "As much as the model does by itself"),
-    "off": ("Off", "The model answers at once, where it can"),
+    DEFAULT_THINKING: ("Default", "The model's own default"),
+    "off": ("Off", "The model answers without thinking, if it can"),
     "low": ("Low", "The model thinks briefly"),
     "medium": ("Medium", "The model thinks"),
     "high": ("High", "The model thinks as long as it can"),
@@ -55,7 +55,7 @@ def options(
             id="thinking",
             name="Thinking",
             category="thought_level",
-            description="How much the model thinks first, where it can. It holds for all sessions of this process.",
+            description="How long the model thinks before it answers. Applies to all sessions of this process.",
             current_value=thinking or DEFAULT_THINKING,
             options=_choices(THINKING),
         ),

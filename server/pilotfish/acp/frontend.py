@@ -84,7 +84,7 @@ class AcpFrontend:
                 presentation.options(question.options),
             )
         except Exception:
-            log.exception("a permission could not be asked")
+            log.exception("a permission request could not be sent")
             self.engine.answer(question.approval_id, None)
             return
         if chosen is None:

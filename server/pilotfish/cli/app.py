@@ -116,6 +116,9 @@ def run_prompt(
     session: SessionOption = None,
     continue_: NewestOption = False,
     trust: TrustOption = False,
+    background: Annotated[
+        bool, typer.Option("--background", help="Run it in the background, in a worktree of the current commit.")
+    ] = False,
     folder: FolderOption = Path(),
 ) -> int:
     """Run one prompt in this folder and print the result.
@@ -128,7 +131,21 @@ def run_prompt(
     if not text:
         raise typer.BadParameter("give a prompt, or pipe one in", param_hint="PROMPT")
     options_ = ChatOptions(folder, model, mode, session, newest=continue_, json=json, trust=trust)
+    if background:
+        from pilotfish.cli.background import start
+
+        if session is not None or continue_:
+            raise typer.BadParameter("a task in the background has a session of its own", param_hint="--background")
+        return _finish(start(options_, text))
     return _finish(run_once(options_, text))
+
+
+@app.command(name="background", hidden=True)
+def background_process(session: str) -> int:
+    """Run the task of a session in this process. `pilotfish run --background` starts it."""
+    from pilotfish.background.process import main
+
+    return main(session)
 
 
 @app.command()
@@ -216,6 +233,32 @@ def audit(
     if session == "verify" and file is not None:
         return _finish(verify_file(file))
     return _finish(print_audit(session, verify=verify, export=export))
+
+
+@app.command(name="worker")
+def run_worker(
+    storage: Annotated[str | None, typer.Option(help="The database; absent: the setting `storage`.")] = None,
+    clone: Annotated[
+        list[Path] | None, typer.Option(help="A repository on this machine, for tasks of its `origin`.", exists=True)
+    ] = None,
+    remote: Annotated[
+        list[str] | None, typer.Option(help="A pattern of URLs to fetch from: `https://git.example.org/*`.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks at a time.")] = 2,
+    lease: Annotated[
+        float, typer.Option(min=1, help="Seconds without a sign of life after which others take over the tasks.")
+    ] = 30,
+    set_up: Annotated[bool, typer.Option("--set-up", help="Create the queue, as the owner of the tables.")] = False,
+    per_user: Annotated[int, typer.Option(min=1, help="With --set-up: tasks of one user at a time.")] = 2,
+) -> int:
+    """Run the tasks of the users of a PostgreSQL database, each in a worktree and with the role of its owner."""
+    from pilotfish.background.process import WorkerLimits
+    from pilotfish.cli import worker
+
+    if set_up:
+        return _finish(worker.set_up(storage, per_user))
+    limits = WorkerLimits(clones=tuple(path.resolve() for path in clone or ()), remotes=tuple(remote or ()))
+    return _finish(worker.work(storage, limits, concurrency, lease))
 
 
 @app.command()
@@ -321,6 +364,38 @@ def sessions_migrate(
     from pilotfish.cli.sessions import migrate
 
     return _finish(migrate(to))
+
+
+@sessions_app.command(name="apply")
+def sessions_apply(
+    session: SessionArgument,
+    branch: Annotated[
+        str | None, typer.Option(help="Make this branch of the changes instead; `-` for a name of its own.")
+    ] = None,
+) -> int:
+    """Take over the changes of a task in the background: into the files, or as a branch.
+
+    A file that you have changed in the same lines is left alone and named. Exit code 1 if there was one.
+    """
+    from pilotfish.cli.background import apply, make_branch
+
+    return _finish(apply(session) if branch is None else make_branch(session, None if branch == "-" else branch))
+
+
+@sessions_app.command(name="resume")
+def sessions_resume(session: SessionArgument) -> int:
+    """Continue a task in the background whose process is gone, or that failed or was stopped."""
+    from pilotfish.cli.background import resume
+
+    return _finish(resume(session))
+
+
+@sessions_app.command(name="discard")
+def sessions_discard(session: SessionArgument) -> int:
+    """Drop the worktree and the changes of a task in the background. The conversation stays."""
+    from pilotfish.cli.background import discard
+
+    return _finish(discard(session))
 
 
 @sessions_app.command(name="delete")

@@ -125,7 +125,7 @@ async def _sandbox() -> Finding:
     if found.bwrap is not None and found.read_only.stands:
         return Finding("sandbox", good=True, words=found.words)
     if settings.sandbox == "off":
-        remedy = "Set `sandbox` to `auto` to have commands confined."
+        remedy = "Set `sandbox` to `auto` to run commands in a sandbox."
     elif sys.platform == "linux":
         remedy = "Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`): fewer questions, less risk."
     else:

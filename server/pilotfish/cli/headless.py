@@ -73,8 +73,10 @@ class ChatOptions:
 
 
 @asynccontextmanager
-async def open_engine(options: ChatOptions) -> AsyncGenerator[tuple[Engine, TerminalFrontend, str]]:
-    """The engine and a session, as the options ask."""
+async def open_engine(
+    options: ChatOptions, *, in_background: bool = False
+) -> AsyncGenerator[tuple[Engine, TerminalFrontend, str]]:
+    """The engine and a session, as the options ask; for a task in the background no session."""
     start_logging(log_path())
     loaded = load_user({"model": options.model, "mode": options.mode})
     frontend = TerminalFrontend(options.folder, loaded.settings.storage, json=options.json)
@@ -86,7 +88,7 @@ async def open_engine(options: ChatOptions) -> AsyncGenerator[tuple[Engine, Term
     frontend.engine = engine
     try:
         await _ask_for_trust(engine, frontend, options)
-        yield engine, frontend, await _session(engine, options)
+        yield engine, frontend, "" if in_background else await _session(engine, options)
     finally:
         await frontend.aclose()
         await engine.aclose()
@@ -244,7 +246,7 @@ async def _ask_for_trust(engine: Engine, frontend: TerminalFrontend, options: Ch
             try:
                 engine.book.trust(options.folder, key == "t")
             except StorageError as error:
-                frontend.screen.line(f"{error} Your answer holds until you leave. {error.remedy}", "yellow")
+                frontend.screen.line(f"{error} Your answer applies until you leave. {error.remedy}", "yellow")
             return
         frontend.screen.line("  Type t or r.", "dim")
 

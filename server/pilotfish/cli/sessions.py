@@ -18,6 +18,7 @@ from pilotfish.cli.frontend import TerminalFrontend
 from pilotfish.cli.headless import find_session
 from pilotfish.config.settings import load_user
 from pilotfish.engine.engine import Engine
+from pilotfish.engine.frontend import Background
 from pilotfish.errors import BadRequest
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.tables.tables import ShareLevel
@@ -51,11 +52,25 @@ async def print_list(folder: Path | None, *, query: str | None, limit: int) -> i
     for session in listed.sessions:
         when = datetime.fromtimestamp(session.updated_at, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
         title = display_safe(session.title or "(untitled)") + (" (imported)" if session.imported else "")
+        if session.background is not None:
+            title += f" [in the background: {words_of(session.background)}]"
         if snippet := listed.snippets.get(session.id):
             title += f"\n{display_safe(snippet.text)}"
         table.add_row(session.id, when, str(session.turns), Text(title))
     console.print(table)
     return 0
+
+
+def words_of(background: Background) -> str:
+    """The state of a task in the background, in one line."""
+    words = background.state
+    if background.state == "running" and background.place:
+        words += f" on {display_safe(background.place)}"
+    if background.state in ("done", "failed", "cancelled"):
+        words += ", with changes to take over" if background.has_changes else ", without changes"
+    if background.state == "failed" and background.note:
+        words += f": {display_safe(background.note)}"
+    return words
 
 
 async def print_export(session: str, form: Literal["markdown", "json"], *, rendered: bool) -> int:
@@ -120,7 +135,7 @@ async def migrate(to: str) -> int:
 
     try:
         if source.description == target.description:
-            raise BadRequest("The sessions are there already.", field="to")
+            raise BadRequest("All sessions are already there.", field="to")
         done = await copy_all(source, target, show)
     finally:
         await source.aclose()

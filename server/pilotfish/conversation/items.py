@@ -106,6 +106,7 @@ class FileChangeItem(_Item):
     via: Literal["buffer", "disk"]
     call_id: str | None = None
     old_uri: str | None = None
+    background: bool = False
     kind: Literal["file_change"] = "file_change"
 
 

@@ -137,6 +137,8 @@ class TurnStartRecord:
     timestamp: float
     prompt_id: str | None = None
     outside: tuple[OutsideAttachment, ...] = ()
+    background: bool = False
+    """The turn ran in the worktree of a background task."""
     type: Literal["turn_start"] = "turn_start"
 
 
@@ -247,6 +249,8 @@ class FileChangeRecord:
     after: str | None
     timestamp: float
     old_uri: str | None = None
+    background: bool = False
+    """The change was made in the worktree of a background task. The file itself is as it was."""
     type: Literal["file_change"] = "file_change"
 
 

@@ -125,6 +125,7 @@ class _Transcript:
                         via=record.via,
                         call_id=record.call_id,
                         old_uri=record.old_uri,
+                        background=record.background,
                     )
                 )
             case NoticeRecord():

@@ -114,7 +114,9 @@ def trails_from_json(body: bytes) -> tuple[tuple[SessionTrail, ...], str]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise BadRequest(f"This is no export of `pilotfish audit`: {place}: {first['msg']}", field="file") from error
+        raise BadRequest(
+            f"This is not an export of `pilotfish audit`: {place}: {first['msg']}", field="file"
+        ) from error
     return trails, file.digest
 
 

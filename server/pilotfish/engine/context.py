@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 from pilotfish.config.managed_policy import REMEDY, ManagedPolicy, managed_policy
 from pilotfish.config.rule_store import RuleBook
 from pilotfish.config.settings import Mode, Settings, mcp_path
+from pilotfish.conversation.relocation import Relocation
 from pilotfish.engine.frontend import Frontend
 from pilotfish.engine.library_imports import import_library
 from pilotfish.engine.mcp.servers import Servers
@@ -28,9 +30,11 @@ from pilotfish.engine.model.tracing import set_tracing
 from pilotfish.engine.pending_approvals import PendingApprovals
 from pilotfish.errors import TurnError
 from pilotfish.policy.rules import Rule
-from pilotfish.store.catalog import Catalog
+from pilotfish.store.catalog import Catalog, SessionRow
+from pilotfish.store.controls import Controls
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import StoreNotice
+from pilotfish.store.tables.jobs import JobRow
 from pilotfish.store.usage import spent_today
 from pilotfish.workspace.editor import LanguageQueries
 from pilotfish.workspace.own_programs import distrust
@@ -45,6 +49,25 @@ if TYPE_CHECKING:
 
 TURN = "pilotfish.engine.turn.orchestrator"  # imports pydantic-ai, which is slow
 MODELS = "pilotfish.engine.model.resolve"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingCopy:
+    """The worktree in which the turns of this process work instead of the user's repository."""
+
+    top: Path
+    """the top folder of the user's repository; on another machine it does not exist here"""
+    tree: Path
+
+    def place(self, folder: Path) -> Path:
+        return self.tree / folder.relative_to(self.top)
+
+    @property
+    def relocation(self) -> Relocation:
+        """For what is recorded: to the user's files."""
+        return Relocation(self.tree.as_uri(), self.top.as_uri())
+
+
 MCP_INPUT = "input:"  # begins the names of secrets that entries of MCP servers mention
 
 
@@ -70,8 +93,15 @@ class EngineContext:
         self.clock = clock
         self.book = RuleBook()
         self.mcp = Servers(self.mcp_roots, self.mcp_inputs, self.server_fault)
-        self.asked = PendingApprovals(frontend)
+        self.controls = Controls(ledger)
+        self.asked = PendingApprovals(frontend, self.controls)
+        self.controllers: set[str] = set()
+        """users of the database, beside our own, who may answer, steer and stop the turns of this process"""
+        self.may_continue: Callable[[SessionRow], bool] = lambda _: True
+        """whether this process may continue a turn whose process has ended"""
         self.set_roots(roots)
+        self.copy: WorkingCopy | None = None
+        """set in a process that runs a background task"""
         self.writes_titles = False
         """whether the client lists sessions, so that a title is worth a request"""
         self.ask_for_trust: Callable[[Path], Awaitable[None]] | None = None
@@ -139,7 +169,9 @@ class EngineContext:
         distrust(self.roots)
 
     def roots_for(self, folder: str | None) -> list[Path]:
-        """The session's folder first, then the editor's other folders."""
+        """The session's folder first, then the editor's other folders. For a background task: its worktree."""
+        if self.copy is not None and folder:
+            return [self.copy.place(_path(folder))]
         roots = [_path(os.path.realpath(folder))] if folder else []
         return roots + [root for root in self.roots if root not in roots]
 
@@ -290,6 +322,10 @@ class EngineContext:
         fresh = [notice for notice in self.ledger.notices if notice not in self._store_notices]
         self._store_notices += fresh
         return fresh
+
+    async def job_of(self, session_id: str) -> JobRow | None:
+        """The background task of a session."""
+        return await self.ledger.read(lambda tables: tables.jobs.get(session_id))
 
     async def fairness_gate(self) -> None:
         """Let one turn pass per iteration of the event loop. Otherwise many turns that wake up together, by one commit

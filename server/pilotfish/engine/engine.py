@@ -13,34 +13,42 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pilotfish.config.settings import Mode, Settings
 from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
 from pilotfish.conversation.records import FileChangeRecord, Receipt
 from pilotfish.engine import transcript_pages
+from pilotfish.engine.background_job import JobSpec, drop_results
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.memory import MemoryFile
-from pilotfish.engine.frontend import Answer, Frontend, Outcome, Question, Session
+from pilotfish.engine.frontend import Answer, Background, Frontend, Outcome, Question, Session
 from pilotfish.engine.git_attribution import GitAttribution
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.session.blame import WrittenFiles, WrittenLines
 from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
 from pilotfish.engine.session.review import PendingFile
 from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
+from pilotfish.engine.session.take_over import take_over
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
-from pilotfish.errors import BadRequest, ToolError, UnknownCall, UnknownSession
-from pilotfish.policy.rule_suggestions import narrowest_rule
+from pilotfish.errors import BadRequest, ToolError, UnknownSession
+from pilotfish.policy.rule_suggestions import suggest_rule
 from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
+from pilotfish.store.tables.changes import LISTS
+from pilotfish.store.tables.jobs import Jobs
+from pilotfish.store.tables.tables import Tables
 from pilotfish.telemetry.export import flush_export
+from pilotfish.workspace.edits.changes import FileChange
 
 if TYPE_CHECKING:
     from pilotfish.engine.mcp.connection import Connection
     from pilotfish.engine.mcp.servers import Server
+
+T = TypeVar("T")
 
 BLAMED_SESSIONS = 20
 """how many sessions of a folder are searched for the turn that wrote a line"""
@@ -94,7 +102,13 @@ class Engine(EngineContext):
     ) -> None:
         super().__init__(settings, ledger, frontend, roots=roots, trusted=trusted, clock=clock)
         self._sessions: dict[str, LiveSession] = {}
+        self._background: dict[str, Background] = {}
+        """the background tasks of sessions, as they were last read"""
         self.mcp.changed.append(self._report_servers)
+        self.lists_changed: Callable[[], None] = lambda: None
+        """called when another process has changed what lists of sessions show"""
+        ledger.changes.on_change = self._changed_elsewhere
+        self.may_continue = lambda row: not self._is_in_background(row.id)
         self._attribution = GitAttribution(self, self._persisted)
         self.files_changed = self._attribution.files_changed
         self.attribution_problems = self._attribution.problems
@@ -139,13 +153,14 @@ class Engine(EngineContext):
             updated_at=now,
         )
         await self.catalog.create(row)
-        await self._add(row).open()
+        await self._watched(row)
         return self._session(row)
 
     async def list(
         self, folder: str | None = None, query: str | None = None, cursor: str | None = None, limit: int = 50
     ) -> ListedSessions:
         listed = await self.catalog.list(_real(folder), query, cursor, limit)
+        await self.read_background([row.id for row in listed.sessions])
         return ListedSessions(
             sessions=tuple(self._session(row) for row in listed.sessions),
             next_cursor=listed.next_cursor,
@@ -155,25 +170,39 @@ class Engine(EngineContext):
     async def load(self, session_id: str, before: str | None = None, limit: int = 200) -> LoadedSession:
         """The newest items of the transcript, or those before the item `before`."""
         session = await self._open(session_id)
-        await session.resume()
-        await session.wait_written()
-        async with session.conversation.paused():
-            running = session.running_turn
-            if before is None:
-                items, has_more = await transcript_pages.newest(self.ledger, session_id, limit, running)
-            else:
-                items, has_more = await transcript_pages.older(self.ledger, session_id, before, limit, running)
-            return LoadedSession(
-                session=self._session(session.row),
-                items=items,
-                has_more=has_more,
-                last_seq=session.conversation.last_seq,
-                questions=self.questions(session_id),
-            )
+        await self.read_background([session_id])
+        if not self._is_in_background(session_id):
+            await session.resume()
+        await session.shared.look()
+        while True:
+            await session.wait_written()
+            async with session.conversation.paused():
+                running = session.running_turn
+                if before is None:
+                    items, has_more = await transcript_pages.newest(self.ledger, session_id, limit, running)
+                else:
+                    items, has_more = await transcript_pages.older(self.ledger, session_id, before, limit, running)
+                # Another process may have written meanwhile: the items must not have more than the client was shown.
+                if (await self.ledger.heads(session_id)).n <= session.conversation.n:
+                    return LoadedSession(
+                        session=self._session(session.row),
+                        items=items,
+                        has_more=has_more,
+                        last_seq=session.conversation.last_seq,
+                        questions=self.questions(session_id),
+                    )
+            await session.catch_up()
 
     async def session(self, session_id: str) -> Session:
         """The current state of a session."""
+        await self.read_background([session_id])
         return self._session((await self._open(session_id)).row)
+
+    async def look(self, session_id: str) -> Session:
+        """The stored state of a session, which is not opened: a turn that its process left open stays open."""
+        row = await self.catalog.get(session_id)
+        await self.read_background([session_id])
+        return self._session(row)
 
     async def rename(self, session_id: str, title: str) -> Session:
         session = await self._open(session_id)
@@ -195,6 +224,7 @@ class Engine(EngineContext):
 
     async def delete(self, session_id: str) -> None:
         session = await self._open(session_id)
+        job = await self.job_of(session_id)
         lease = await self.ledger.lease(session_id, patience=LOOK_SECONDS)  # before anything is stopped
         try:
             await session.aclose()
@@ -202,6 +232,9 @@ class Engine(EngineContext):
         finally:
             self._drop(session)
             lease.release()
+        if job is not None:
+            spec = JobSpec.model_validate_json(job.spec)
+            await asyncio.to_thread(drop_results, spec, self.ledger.directory, session_id)
         shown = self.transcript_path(session_id)
         for path in (shown, *shown.parent.glob(f"{shown.stem}-*.md")):
             path.unlink(missing_ok=True)
@@ -253,7 +286,7 @@ class Engine(EngineContext):
         await session.wait_written()
         upto = None if item_id is None else await transcript_pages.end_of(self.ledger, session_id, item_id)
         row = await self.catalog.fork(session_id, self.new_id("ses"), upto)
-        await self._add(row).open(forked=True)
+        await self._watched(row, forked=True)
         return self._session(row)
 
     async def export(self, session_id: str, form: Literal["markdown", "json"]) -> str:
@@ -274,7 +307,7 @@ class Engine(EngineContext):
                 row = await self.catalog.import_legacy(text, new_id, workspace=folder, model=self.settings.model)
             except BadRequest:
                 raise error from None
-        await self._add(row).open(forked=True)
+        await self._watched(row, forked=True)
         return self._session(row)
 
     # -- turns ------------------------------------------------------------------------------------------------------
@@ -296,37 +329,28 @@ class Engine(EngineContext):
 
     async def cancel(self, session_id: str, call_id: str | None = None) -> Receipt:
         """Stop the turn, or one call of it."""
-        session = await self._open_in_order(session_id)
-        began = self.clock()
-        if call_id is not None:
-            if session.turn is None or not await session.turn.stop_call(call_id):
-                raise UnknownCall(f"No running call has the id {call_id!r}.")
-            return Receipt(
-                turn_id=session.turn.turn_id if session.turn else None,
-                took_ms=round((self.clock() - began) * 1000),
-                cancelled_calls=(call_id,),
-                killed_processes=session.workspace.processes.take_killed(),
-            )
-        outcome = await session.stop()
-        if outcome is None or outcome.receipt is None:
-            return Receipt(took_ms=round((self.clock() - began) * 1000))
-        return outcome.receipt
+        background = self._background.get(session_id)
+        if background is not None and background.state == "queued" and call_id is None:
+            now = self.clock()
+            if await self.change_job(
+                session_id, lambda jobs: jobs.change(session_id, "cancelled", ("queued",), now=now)
+            ):
+                return Receipt()
+        return await (await self._open_in_order(session_id)).control.cancel(call_id)
+
+    async def idle(self, session_id: str) -> None:
+        """Return when no turn runs in a session."""
+        await (await self._open(session_id)).line.idle()
 
     async def retry(self, session_id: str) -> None:
         """If the turn waits before a retry, retry now."""
-        session = await self._open(session_id)
-        if session.turn is not None:
-            session.turn.skip_backoff()
+        await (await self._open(session_id)).control.retry()
 
-    async def queue(self, session_id: str) -> tuple[WaitingPrompt, ...]:
-        return tuple((await self._open(session_id)).line.waiting)
+    async def queue(self, session_id: str) -> Sequence[WaitingPrompt]:
+        return await (await self._open(session_id)).control.queue()
 
     async def withdraw(self, session_id: str, prompt_id: str) -> None:
-        session = await self._open(session_id)
-        for waiting in tuple(session.line.waiting):
-            if waiting.prompt_id == prompt_id and session.line.withdraw(waiting):
-                return
-        raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
+        await (await self._open(session_id)).control.withdraw(prompt_id)
 
     async def undo(self, session_id: str, turn_id: str | None = None, *, dry_run: bool = False) -> Reverted:
         return await self._revert(session_id, turn_id, "undo", dry_run=dry_run)
@@ -341,6 +365,42 @@ class Engine(EngineContext):
         async with session.between_turns():
             return await uninterrupted(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
 
+    async def read_background(self, session_ids: Sequence[str]) -> None:
+        """Read the states of the background tasks of these sessions again."""
+        jobs = await self.ledger.read(lambda tables: tables.jobs.of(session_ids))
+        for session_id in session_ids:
+            self._background.pop(session_id, None)
+        for job in jobs.values():
+            gone = job.state == "running" and self.copy is None and not await self.ledger.in_use(job.session)
+            self._background[job.session] = Background(
+                state="interrupted" if gone else job.state,
+                place=job.place,
+                note=job.note,
+                has_changes=job.result is not None and job.state not in ("applied", "discarded"),
+            )
+
+    async def change_job(self, session_id: str, change: Callable[[Jobs], T]) -> T:
+        """Change the background task of a session, and report it to the processes that list sessions."""
+
+        def write(tables: Tables) -> T:
+            tables.touch(session_id, listed=True)
+            return change(tables.jobs)
+
+        return await self.ledger.write(write)
+
+    def _is_in_background(self, session_id: str) -> bool:
+        background = self._background.get(session_id)
+        return self.copy is None and background is not None and background.state in ("queued", "running", "interrupted")
+
+    async def take_over(self, session_id: str, changes: Sequence[FileChange], left_out: Sequence[str] = ()) -> Reverted:
+        """Make the changes of a background task in the user's files, as a turn of its own that can be reviewed and
+        undone. A file that the user changed in the same lines is refused, and the others are changed. `left_out` are
+        paths that are no files."""
+        session = await self._open(session_id)
+        await session.edits_recorded()
+        async with session.between_turns():
+            return await uninterrupted(take_over(self, session, changes, left_out))
+
     async def restore(self, session_id: str, turn_id: str) -> RestoredSession:
         """Undo the file changes of a turn and of all later ones, and copy the conversation as it was before. The old
         session keeps everything, so that its turns can be redone."""
@@ -349,7 +409,7 @@ class Engine(EngineContext):
             point = await restore_point(self.ledger, session_id, turn_id)
             reverted = await uninterrupted(revert_all(self.ledger, session, point.turns))
         row = await self.catalog.fork(session_id, self.new_id("ses"), point.before)
-        await self._add(row).open(forked=True)
+        await self._watched(row, forked=True)
         return RestoredSession(session=self._session(row), point=point, reverted=reverted)
 
     async def pending_changes(
@@ -397,11 +457,20 @@ class Engine(EngineContext):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def answer(self, approval_id: str, answer: Answer | None) -> bool:
-        """Answer a question; None if no client can answer. Returns False if it was answered already."""
-        return self.asked.answer(approval_id, answer)
+        """Answer a question; None if no client can answer. Returns False if it was answered already. For a question of
+        another process `answered` says whether this answer was the first."""
+        if self.asked.answer(approval_id, answer):
+            return True
+        return any(session.shared.answer(approval_id, answer) for session in tuple(self._sessions.values()))
+
+    async def answered(self, approval_id: str, *, accepted: bool) -> bool:
+        """Whether an answer that `answer` has `accepted` was the first."""
+        sent = [await session.shared.answered(approval_id) for session in tuple(self._sessions.values())]
+        return next((first for first in sent if first is not None), accepted)
 
     def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
-        return self.asked.open(session_id)
+        shown = self._sessions.values() if session_id is None else filter(None, (self._sessions.get(session_id),))
+        return (*self.asked.open(session_id), *(one for session in shown for one in session.shared.questions()))
 
     # -- rules, status ----------------------------------------------------------------------------------------------
 
@@ -431,7 +500,7 @@ class Engine(EngineContext):
             secret=place.secret,
             root=None if place.root is None else str(place.root),
         )
-        rule = narrowest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
+        rule = suggest_rule(CallFacts(tool="update_file", category=Category.WRITE, paths=(fact,)), "session")
         if rule is not None and rule not in session.rules:
             session.rules.append(rule)
 
@@ -454,6 +523,20 @@ class Engine(EngineContext):
             running_turns=self._running(),
         )
 
+    # -- other processes --------------------------------------------------------------------------------------------
+
+    async def watch_lists(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when another process may have changed what lists of sessions show."""
+        self.lists_changed = changed
+        await self.ledger.changes.watch(LISTS)
+
+    def _changed_elsewhere(self, topics: frozenset[str] | None) -> None:
+        for session_id, session in self._sessions.items():
+            if topics is None or session_id in topics:
+                session.shared.changed()
+        if topics is not None and LISTS in topics:
+            self.lists_changed()
+
     # -- helpers ----------------------------------------------------------------------------------------------------
 
     async def _open(self, session_id: str) -> LiveSession:
@@ -462,6 +545,7 @@ class Engine(EngineContext):
             row = await self.catalog.get(session_id)
             session = self._sessions.get(session_id) or self._add(row)
         try:
+            await self.ledger.changes.watch(session_id)  # before it is read, so that no change is missed
             await session.open()
         except UnknownSession:  # another process has deleted it
             self._drop(session)
@@ -483,6 +567,12 @@ class Engine(EngineContext):
     def _drop(self, session: LiveSession) -> None:
         if self._sessions.get(session.row.id) is session:
             del self._sessions[session.row.id]
+            self.ledger.changes.unwatch(session.row.id)
+
+    async def _watched(self, row: SessionRow, *, forked: bool = False) -> None:
+        """Open a new session."""
+        await self.ledger.changes.watch(row.id)
+        await self._add(row).open(forked=forked)
 
     def _add(self, row: SessionRow) -> LiveSession:
         self._sessions[row.id] = session = LiveSession(self, row)
@@ -506,6 +596,7 @@ class Engine(EngineContext):
             busy=(session.line.busy or session.conversation.elsewhere is not None) if session else False,
             usage=session.conversation.usage if session else row.usage,
             elsewhere=session is not None and session.conversation.elsewhere is not None,
+            background=self._background.get(row.id),
             imported=row.imported > 0,
         )
 

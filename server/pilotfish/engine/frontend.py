@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from pilotfish.conversation.messages import CanonicalToolCall
 from pilotfish.conversation.records import Failure, Receipt, Record, StopReason, Usage
 from pilotfish.policy.rules import Rule
+from pilotfish.store.tables.jobs import JobState
 from pilotfish.tools.tool import Preview
 from pilotfish.workspace.editor import Editor
 
@@ -19,6 +20,18 @@ ANSWERED_BY_PROMPT = (
 """what `Frontend.ask_user` returns in a client that can show a question and cannot ask it"""
 
 OptionId = Literal["allow_once", "allow_real", "allow_session", "allow_always", "reject", "reject_always"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """The state of a background task, for the user."""
+
+    state: JobState | Literal["interrupted"]
+    """`interrupted`: its process is gone, and nothing runs it"""
+    place: str
+    note: str
+    has_changes: bool
+    """there is a result to take over"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +51,8 @@ class Session:
     usage: Usage
     elsewhere: bool = False
     """its turn runs in another process"""
+    background: Background | None = None
+    """its task in the background"""
     imported: bool = False
     """it came from a file, which anybody may have written"""
 
@@ -98,6 +113,17 @@ class Answer:
     """the arguments if the user amended them"""
     by: str = "user"
     """the part of the user interface that answered"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserQuestion:
+    """A question of the tool `ask_user`."""
+
+    id: str
+    session_id: str
+    turn_id: str
+    question: str
+    options: tuple[str, ...]
 
 
 class Frontend(Protocol):

@@ -27,6 +27,8 @@ SEARCHED_SESSIONS = 20
 """how many sessions of a folder are searched for the turn that wrote a line"""
 LOOK_SECONDS = 2.0
 """between two looks at the size of the reflog"""
+CLOSE_SECONDS = 5.0
+"""for the last look when the process ends"""
 MAX_TURNS = 20
 """turns that one commit names"""
 
@@ -51,7 +53,10 @@ class GitAttribution:
         self._looking = asyncio.Lock()
         self._seen: dict[Path, int] = {}
         """reflog → where its next entries begin"""
+        self._places: dict[Path, git.Repository] = {}
+        """folder → its repository, asked again when a turn changes files"""
         self._hooked: dict[Path, git.Repository] = {}
+        self._hooks_looked_for = False
         self._problems: dict[Path, str] = {}
 
     def start(self) -> None:
@@ -62,9 +67,15 @@ class GitAttribution:
                 self._watching = asyncio.create_task(self._watch(), name="git attribution")
 
     async def aclose(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait((self._watching,))
+        """End. What was committed since the last look is attributed before, if git answers in time."""
+        if self._watching is None:
+            return
+        self._watching.cancel()
+        await asyncio.wait((self._watching,))
+        if self._seen:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._for_each(self._look)
 
     def problems(self) -> tuple[str, ...]:
         """Why commits of a folder get no trailers."""
@@ -73,6 +84,7 @@ class GitAttribution:
     async def files_changed(self) -> None:
         """A turn has changed files: the next commit may have them."""
         if self._engine.settings.git_attribution == "trailer":
+            self._places.clear()
             await self._for_each(self._offer_trailers)
 
     async def _for_each(self, work: Callable[[git.Repository], Awaitable[None]]) -> None:
@@ -84,14 +96,22 @@ class GitAttribution:
                     log.exception("commits of %s could not be attributed", place.top)
 
     async def _watch(self) -> None:
-        while self._engine.settings.git_attribution != "off":
+        while (wanted := self._engine.settings.git_attribution) != "off":
+            if wanted != "trailer":
+                await self._remove_hooks()
             await self._for_each(self._look)
             await asyncio.sleep(LOOK_SECONDS)
+        await self._remove_hooks()
         self._seen.clear()
-        self._problems.clear()
-        for place in await self._left_behind():
+
+    async def _remove_hooks(self) -> None:
+        """Remove the hooks that this process has installed, or that an earlier one may have left."""
+        places = list(self._hooked.values()) if self._hooks_looked_for else await self._left_behind()
+        self._hooks_looked_for = True
+        for place in places:
             await asyncio.to_thread(git.remove_hook, place)
         self._hooked.clear()
+        self._problems.clear()
 
     async def _look(self, place: git.Repository) -> None:
         known = self._seen.get(place.reflog)
@@ -137,18 +157,20 @@ class GitAttribution:
         """The repositories of the trusted folders, each once."""
         engine = self._engine
         roots = [root for root in engine.roots if engine.trusted(str(root))]
-        environ = clean_environment(os.environ)
-        found = [await asyncio.to_thread(git.repository, root, environ) for root in roots]
-        return list({place.top: place for place in found if place is not None}.values())
+        for root in roots:
+            if root not in self._places:
+                place = await asyncio.to_thread(git.repository, root, clean_environment(os.environ))
+                if place is not None:
+                    self._places[root] = place
+        found = [self._places[root] for root in roots if root in self._places]
+        return list({place.top: place for place in found}.values())
 
     async def _left_behind(self) -> list[git.Repository]:
-        """The repositories that may still have our hook."""
-        if self._hooked:
-            return list(self._hooked.values())
+        """The repositories that still have our hook."""
         near = [root for root in self._engine.roots if git.is_ours(root / ".git/hooks/prepare-commit-msg")]
         environ = clean_environment(os.environ)
         found = [await asyncio.to_thread(git.repository, root, environ) for root in near]
-        return [place for place in found if place is not None]
+        return [*self._hooked.values(), *(place for place in found if place is not None)]
 
     async def _written(self, place: git.Repository) -> tuple[dict[str, SessionRow], WrittenFiles]:
         """The newest sessions of a repository, and what they wrote."""

@@ -6,11 +6,13 @@ Promises: the first answer wins; the frontend removes a question that was answer
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
-from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question
-from pilotfish.policy.rule_suggestions import describe, narrowest_rule, refusing_rule
+from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question, UserQuestion
+from pilotfish.engine.question_json import to_json
+from pilotfish.policy.rule_suggestions import describe, refusing_rule, suggest_rule
 from pilotfish.policy.rules import CallFacts, Rule
+from pilotfish.store.controls import Controls
 
 
 @dataclass(slots=True)
@@ -20,29 +22,60 @@ class _Waiting:
 
 
 class PendingApprovals:
-    """The open questions of all sessions."""
+    """The open questions of the turns of this process. Other processes see them in `controls`."""
 
-    def __init__(self, frontend: Frontend) -> None:
+    def __init__(self, frontend: Frontend, controls: Controls) -> None:
         self._frontend = frontend
+        self._controls = controls
         self._open: dict[str, _Waiting] = {}
+        self._open_words: dict[str, asyncio.Future[str | None]] = {}
+        """questions of the tool `ask_user`"""
 
     async def ask(self, question: Question) -> Answer | None:
         """Ask the user and wait for the answer. None if no client can answer."""
         waiting = _Waiting(question, asyncio.get_running_loop().create_future())
         self._open[question.approval_id] = waiting
         try:
+            self._controls.show_question(question.session_id, question.approval_id, {"approval": to_json(question)})
             self._frontend.ask(question)
             return await waiting.answer
         except asyncio.CancelledError:
             self._resolve(waiting, None, "cancelled")
             raise
 
-    def answer(self, approval_id: str, answer: Answer | None) -> bool:
-        """Answer a question; None if no client can answer. Returns False if it was answered already."""
+    def answer(self, approval_id: str, answer: Answer | None, digest: str | None = None) -> bool:
+        """Answer a question; None if no client can answer. `digest` is that of the question which the user saw in
+        another process. Returns False if it was answered already, or another question has its id."""
         waiting = self._open.get(approval_id)
-        if waiting is None or waiting.answer.done():
+        if waiting is None or waiting.answer.done() or digest not in (None, waiting.question.digest):
             return False
         self._resolve(waiting, answer, answer.by if answer else "nobody")
+        return True
+
+    async def ask_user(self, words: UserQuestion) -> str | None:
+        """Ask for the tool `ask_user`, here and in the other processes that show the session. The first answer wins."""
+        elsewhere: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._open_words[words.id] = elsewhere
+        self._controls.show_question(words.session_id, words.id, {"words": asdict(words)})
+        here = asyncio.ensure_future(
+            self._frontend.ask_user(words.session_id, words.turn_id, words.question, words.options)
+        )
+        try:
+            await asyncio.wait((here, elsewhere), return_when=asyncio.FIRST_COMPLETED)
+            return elsewhere.result() if elsewhere.done() else here.result()
+        finally:
+            del self._open_words[words.id]
+            if not here.done():
+                here.cancel()  # which closes the client's dialog
+                await asyncio.wait((here,))
+            self._controls.resolve_question(words.session_id, words.id, {"optionId": "", "by": "user"})
+
+    def answer_words(self, question_id: str, answer: str | None) -> bool:
+        """Answer a question of the tool `ask_user` in another process. Returns False if it was answered already."""
+        waiting = self._open_words.get(question_id)
+        if waiting is None or waiting.done():
+            return False
+        waiting.set_result(answer)
         return True
 
     def open(self, session_id: str | None = None) -> tuple[Question, ...]:
@@ -58,10 +91,12 @@ class PendingApprovals:
             self._resolve(waiting, None, "client gone")
 
     def _resolve(self, waiting: _Waiting, answer: Answer | None, by: str) -> None:
-        self._open.pop(waiting.question.approval_id, None)
+        question, option_id = waiting.question, answer.option_id if answer else "cancelled"
+        self._open.pop(question.approval_id, None)
         if not waiting.answer.done():
             waiting.answer.set_result(answer)
-        self._frontend.resolved(waiting.question, answer.option_id if answer else "cancelled", by)
+        self._controls.resolve_question(question.session_id, question.approval_id, {"optionId": option_id, "by": by})
+        self._frontend.resolved(question, option_id, by)
 
 
 def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tuple[Option, ...]:
@@ -70,8 +105,8 @@ def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tup
     offered: list[tuple[OptionId, str, Rule | None]] = [
         ("allow_once", "Allow once", None),
         ("allow_real", "Run it for real", None),
-        ("allow_session", "Allow for this session", narrowest_rule(facts, "session")),
-        ("allow_always", "Always allow", narrowest_rule(facts, "workspace")),
+        ("allow_session", "Allow for this session", suggest_rule(facts, "session")),
+        ("allow_always", "Always allow", suggest_rule(facts, "workspace")),
         ("reject", "Deny", None),
         ("reject_always", "Always deny", _deny_rule(facts)),
     ]
@@ -87,5 +122,5 @@ def options(facts: CallFacts, *, once: bool = False, tried: bool = False) -> tup
 def _deny_rule(facts: CallFacts) -> Rule | None:
     """The rule of “Always deny”: for this exact command, or for all changes of this file."""
     general = facts.command is None and facts.mcp is None
-    allowing = narrowest_rule(facts, "workspace") if general else None
+    allowing = suggest_rule(facts, "workspace") if general else None
     return replace(allowing, decision="deny") if allowing else refusing_rule(facts, "workspace")

@@ -19,6 +19,7 @@ from pilotfish.engine.model.guide import sample
 from pilotfish.engine.session.mentioned_text import SESSION_PREFIX
 from pilotfish.errors import BadRequest, StorageError, UnknownCall
 from pilotfish.lsp import presentation
+from pilotfish.lsp.background_handlers import BackgroundHandlers
 from pilotfish.lsp.connection_handlers import ConnectionHandlers
 from pilotfish.lsp.editor.approvals import Approvals
 from pilotfish.lsp.editor.code_blocks import locate
@@ -38,7 +39,7 @@ from pilotfish.text.uris import path_of
 MAX_SESSIONS, MAX_ITEMS, MAX_MENTIONS = 500, 2000, 200  # limits of one page
 
 
-class Handlers(ConnectionHandlers):
+class Handlers(BackgroundHandlers, ConnectionHandlers):
     """The handlers of one connection."""
 
     def __init__(self, engine: Engine, frontend: LspFrontend, approvals: Approvals, documents: Documents) -> None:
@@ -351,7 +352,7 @@ class Handlers(ConnectionHandlers):
 def _file(uri: str) -> Path:
     path = path_of(uri)
     if path is None:
-        raise BadRequest(f"uri: {uri!r} is no file URI", field="uri")
+        raise BadRequest(f"uri: {uri!r} is not a file URI", field="uri")
     return path
 
 
@@ -360,5 +361,5 @@ def _folder(uri: str | None) -> str | None:
         return None
     path = path_of(uri)
     if path is None:
-        raise BadRequest(f"workspaceFolder: {uri!r} is no file URI", field="workspaceFolder")
+        raise BadRequest(f"workspaceFolder: {uri!r} is not a file URI", field="workspaceFolder")
     return str(path)

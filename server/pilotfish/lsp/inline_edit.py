@@ -91,7 +91,7 @@ class InlineEdits:
         try:
             return self._edits[session_id]
         except KeyError:
-            raise UnknownSession("This is no inline edit of this window. Start a new one.") from None
+            raise UnknownSession("This inline edit does not belong to this window. Start a new one.") from None
 
     def _with_prompt(self, edit: InlineEdit, words: str, params: wire.InlineEditParams) -> InlineEdit:
         self._edits[edit.session_id] = edit

@@ -35,6 +35,7 @@ def session(value: Session) -> wire.Session:
         busy=value.busy,
         usage=present.same(wire.Usage, value.usage),
         elsewhere=value.elsewhere or None,
+        background=value.background and present.same(wire.Background, value.background),
         imported=value.imported or None,
     )
 

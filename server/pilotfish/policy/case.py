@@ -42,8 +42,9 @@ class Case:
         if facts.confined and self.trusted and limit is not None and effect <= limit:
             # Only the workspace sandbox has the /tmp of the session.
             return "workspace" if effect is not Effect.READS or any(map(is_scratch, facts.paths)) else "read_only"
-        # In an untrusted folder none of its code runs, in no sandbox.
-        return "read_only" if effect is Effect.READS or (effect is Effect.RUNS and self.trusted) else None
+        if not self.trusted:  # none of its code runs, in no sandbox
+            return "read_only" if effect is Effect.READS and study.runs_no_code else None
+        return "read_only" if effect <= Effect.RUNS else None
 
     def only_reads(self) -> bool:
         """Whether a command can only read, because of the sandbox in which it would run."""
@@ -91,7 +92,7 @@ class Case:
         found = [finding for finding in study.findings if not (finding.deletes and set(finding.deletes) <= scratch)]
         finding = worst(found)
         if finding.effect is Effect.RUNS and any(one.here for one in found) and self._moves(study):
-            return Finding(Effect.CHANGES, "it runs the scripts of another folder than the one of this session")
+            return Finding(Effect.CHANGES, "it runs scripts of a folder other than this session's")
         return finding
 
     def _moves(self, study: analysis.Study) -> bool:

@@ -91,7 +91,11 @@ def _verdict(case: Case, decision: Decision, reason: str, rule: Rule | None = No
 def _may_change(case: Case) -> str | None:
     """Return why the call may change something. None if it only reads."""
     if case.study is not None:
-        return None if case.only_reads() else f"this command may change something: {_doubt(case)}"
+        if case.only_reads():
+            return None
+        if not case.trusted and case.facts.walled and case.finding.effect <= Effect.RUNS and not case.facts.for_real:
+            return "this command may run code of the folder"
+        return f"this command may change something: {_doubt(case)}"
     if case.facts.category in {Category.WRITE, Category.EXECUTE} and not case.facts.mcp_reads:
         return "this may change something"
     changes = any(fact.access != "read" for fact in case.facts.paths)
@@ -104,7 +108,7 @@ def _by_mode(case: Case) -> tuple[Decision, str]:
     if case.mode is Mode.AUTO and case.trusted and not final and not facts.for_real:
         return "allow", "auto mode: no rule forbids it"
     if facts.mcp_reads:
-        return "allow", f"{one_line(facts.mcp or '')} only reads, says a server that you trust"
+        return "allow", f"{one_line(facts.mcp or '')} only reads, according to a server that you trust"
     if facts.mcp is not None:
         allowed = [rule.pattern for rule in case.rules if rule.tool == "mcp" and rule.decision == "allow"]
         if facts.mcp in {MCP_DIGEST.sub("", pattern) for pattern in allowed}:

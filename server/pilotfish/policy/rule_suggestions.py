@@ -58,7 +58,7 @@ def examples(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (), ()
 
 
-def narrowest_rule(facts: CallFacts, scope: Scope) -> Rule | None:
+def suggest_rule(facts: CallFacts, scope: Scope) -> Rule | None:
     """Return the narrowest useful rule that would allow this call in future.
 
     None if "always allow" is not offered: for deletes, pushes, paths that are sensitive or outside the workspace, and

@@ -114,7 +114,7 @@ def _is_harmless(case: Case, fact: PathFact) -> bool:
 
 
 def _may_write(case: Case, fact: PathFact) -> bool:
-    """Whether a program that is not known to only read is given the name of a file."""
+    """Whether a command gives the name of a file to a program that may write it."""
     study = case.study
     if study is None or case.only_reads():
         return False

@@ -42,7 +42,7 @@ def update(record: records.Record, session: wire.Session | None) -> wire.Update 
         case records.PlanRecord():
             return same(wire.PlanUpdate, record)
         case records.FileChangeRecord():
-            return same(wire.FileChanged, record)
+            return same(wire.FileChanged, record).model_copy(update={"background": record.background or None})
         case records.ReviewRecord():
             return wire.ReviewChanged(files=(same(wire.DecidedFile, record),))
         case records.UsageRecord():
@@ -92,7 +92,7 @@ def item(item: core_items.Item) -> wire.Item:
         case core_items.CompactionItem():
             return same(wire.CompactionItem, item)
         case core_items.FileChangeItem():
-            return same(wire.FileChangeItem, item)
+            return same(wire.FileChangeItem, item).model_copy(update={"background": item.background or None})
         case _:
             assert_never(item)
 

@@ -16,6 +16,7 @@ from pilotfish.config import settings
 from pilotfish.protocol import wire
 from pilotfish.protocol.wire import (
     approvals,
+    background,
     base,
     connections,
     content,
@@ -40,6 +41,7 @@ _TOPICS: tuple[ModuleType, ...] = (
     updates,
     transcript,
     approvals,
+    background,
     hello,
     session_requests,
     review,

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Protocol
 
+from pilotfish.store.changes import ChangeSource
 from pilotfish.store.rows import StoreNotice
 from pilotfish.store.tables.tables import Tables
 from pilotfish.store.worker import StoreJob
@@ -76,6 +77,10 @@ class Database(Protocol):
 
     def mark_damaged(self) -> None:
         """Called when damage was found: the next `open` checks the whole database."""
+
+    @abstractmethod
+    def changes(self) -> ChangeSource:
+        """Reports the commits of other processes. Called once."""
 
     def leave(self) -> None:
         """Called when the last connection is closed."""

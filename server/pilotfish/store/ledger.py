@@ -28,6 +28,7 @@ from typing import Final, TypeVar
 from pilotfish.conversation.records import Entry
 from pilotfish.errors import SessionBusy, StorageError
 from pilotfish.store.backend import Database
+from pilotfish.store.changes import ChangeListener
 from pilotfish.store.database_errors import DamagedDatabase, DatabaseUnavailable
 from pilotfish.store.leases import FileLocks, Lease, SessionLeases, SessionLocks
 from pilotfish.store.reader import Reader
@@ -35,6 +36,7 @@ from pilotfish.store.rows import Heads, RecordPage, StoreNotice
 from pilotfish.store.sqlite.backend import SqliteDatabase
 from pilotfish.store.sqlite.database import directory_of
 from pilotfish.store.tables.blobs import hash_of
+from pilotfish.store.tables.controls import StoredQuestion
 from pilotfish.store.tables.tables import Tables
 from pilotfish.store.writer import DatabaseWriter
 
@@ -56,6 +58,8 @@ class Ledger:
         self._reader = Reader(self._writer)
         self._leases = SessionLeases(locks, self._writer.has_unsaved)
         self._writer.on_saved = self._leases.release_unwanted
+        self.changes = ChangeListener(database.changes())
+        """reports what other processes commit"""
 
     @classmethod
     def open(cls, location: Path | str | None = None, *, label: str = "Pilotfish") -> Ledger:
@@ -132,6 +136,17 @@ class Ledger:
         """The last `limit` kept records, or the last before `before_n`, with the unfinished chunks among them."""
         return await self.read(lambda tables: tables.page(session_id, before_n, max(1, limit)))
 
+    async def tail(self, session_id: str, after_n: int) -> tuple[list[Entry], Heads, list[StoredQuestion]]:
+        """What is stored after record `after_n`, the last numbers, and the questions of the running turn, as of one
+        moment. The chunks of an item that was stored whole are missing."""
+        return await self.read(
+            lambda tables: (
+                tables.tail(session_id, after_n),
+                tables.heads(session_id),
+                tables.controls.questions(session_id),
+            )
+        )
+
     async def put_blob(self, data: bytes) -> str:
         """Store bytes once, and return their hash. They are kept while a record references them (`Attachment.blob`,
         `CallResult.blob`, the contents of a `FileChangeRecord` or `ReviewRecord`)."""
@@ -165,12 +180,23 @@ class Ledger:
         """Whether this ledger has the lease of the session."""
         return self._leases.has(session_id)
 
+    async def in_use(self, session_id: str) -> bool:
+        """Whether another process has the lease."""
+        if self.has_lease(session_id):
+            return False
+        try:
+            (await self.lease(session_id)).release()
+        except SessionBusy:
+            return True
+        return False
+
     async def check(self) -> None:
         """Check the whole database. Damage is repaired as far as possible and reported in `notices`."""
         await self._writer.read(_check)
 
     async def aclose(self) -> None:
         """Write what is queued, release the leases, close the database."""
+        await self.changes.aclose()
         await self._reader.aclose()
         await self._writer.aclose()
         self._leases.release_all()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conversation.history.test_trim import folded, rounds, unfolded
 from tests.support.history import sound_histories, words
+from tests.support.tries import tries
 
 from pilotfish.conversation.history.budget import FOLD_ABOVE, Budget, Kept
 from pilotfish.conversation.history.validation import find_faults
@@ -102,7 +103,7 @@ def test_the_results_of_one_round_take_only_a_part_of_the_window(sizes: list[int
     assert [len(part.text) for part in shown if part in answers] == [size for size in sizes if size <= 200]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(sound_histories, sound_histories, st.integers(1_001, 1_200), st.integers(0, 40), st.integers(1, 20))
 def test_a_growing_history_is_sound_and_sent_like_a_new_one(
     first: tuple[CanonicalMessage, ...], other: tuple[CanonicalMessage, ...], window: int, protect: int, saved: int

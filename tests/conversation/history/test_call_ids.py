@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.history import parse, show
+from tests.support.tries import tries
 
 from pilotfish.conversation.calls import MAX_ID_LENGTH, fresh_id
 from pilotfish.conversation.history.call_ids import with_plain_ids
@@ -22,7 +23,7 @@ def test_counts_give_the_same_ids_without_counting_again() -> None:
     assert given_out == ["a_2", "a_4", "a_5"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(st.text(max_size=60), st.sets(st.text(max_size=4), max_size=4))
 def test_a_fresh_id_is_never_too_long_and_never_used(wanted: str, used: set[str]) -> None:
     fresh = fresh_id(wanted, used)

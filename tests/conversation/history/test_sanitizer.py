@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from random import Random
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.history import broken_histories, parse, show, sound_histories, words
+from tests.support.tries import tries
 
 from pilotfish.conversation.history.sanitizer import (
     BEGINNING_IS_MISSING,
@@ -38,10 +38,7 @@ from pilotfish.conversation.messages import (
 )
 from pilotfish.conversation.registry import ToolCallRegistry
 
-LONG = os.environ.get("PILOTFISH_LONG") == "1"
-thousands = settings(
-    max_examples=30_000 if LONG else 2_500, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+thousands = settings(max_examples=tries(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def check(before: str, after: str) -> None:
@@ -360,7 +357,7 @@ def test_a_sound_history_is_given_back_as_it_is(history: tuple[CanonicalMessage,
     assert run_cleanup_loop(history) == Cleanup(False, set(), history)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(120), deadline=None)
 @given(sound_histories, st.randoms(use_true_random=False))
 def test_every_later_result_is_moved_to_its_call(history: tuple[CanonicalMessage, ...], random: Random) -> None:
     """Results are moved to random later places, and some of them are repeated."""
@@ -382,7 +379,7 @@ def test_every_later_result_is_moved_to_its_call(history: tuple[CanonicalMessage
     assert words(repaired) == words(history)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(sound_histories, st.data())
 def test_a_truncated_history_keeps_all_text_before_the_cut(
     history: tuple[CanonicalMessage, ...], data: st.DataObject

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.history import sound_histories, words
+from tests.support.tries import tries
 
 from pilotfish.conversation.history.trim import TRIMMED_OUTPUT, Trimmer, estimate_tokens, trim
 from pilotfish.conversation.history.validation import find_faults
@@ -218,7 +219,7 @@ def test_a_history_that_needs_no_trimming_is_unchanged() -> None:
 # ---- Laws ----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(sound_histories, st.integers(0, 5), st.integers(0, 40), st.integers(1, 40), st.integers(1, 4))
 def test_a_trimmed_history_is_sound_and_keeps_every_word_and_names_every_call(
     history: tuple[CanonicalMessage, ...], kept: int, protect: int, saved: int, step: int
@@ -237,7 +238,7 @@ def _all_calls(messages: tuple[CanonicalMessage, ...]) -> list[ToolCallPart]:
     return [call for message in messages for call in message.calls]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(sound_histories, sound_histories, st.integers(0, 4), st.integers(0, 40), st.integers(1, 20))
 def test_a_growing_history_is_trimmed_like_a_new_one(
     first: tuple[CanonicalMessage, ...], other: tuple[CanonicalMessage, ...], kept: int, protect: int, saved: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,20 @@ async def test_hooks_of_a_workspace_run_only_when_it_is_trusted_and_are_announce
         await turn.prompt("go")
         assert (turn.root / "ran").exists()
         assert turn.notices() == ["This workspace has hooks that run during turns: .pilotfish/hooks.json."]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_hook_of_the_user_takes_no_program_of_a_folder_that_is_not_trusted(
+    tmp_path: Path, config: Path, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(config, {"hooks.json": hooks("UserPromptSubmit", "linter || true")})
+    trace = tmp_path / "trace"
+    async with rig(tmp_path, say("hi"), trusted=trusted) as turn:
+        plant(turn.root, {"node_modules/.bin/linter": f"#!/bin/sh\ntouch {trace}\n"})
+        (turn.root / "node_modules/.bin/linter").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{turn.root}/node_modules/.bin{os.pathsep}{os.environ['PATH']}")
+        await turn.prompt("go")
+    assert trace.exists() == trusted
 
 
 async def test_a_stop_ends_a_running_hook_and_what_it_started(tmp_path: Path, config: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
@@ -30,6 +29,7 @@ from tests.support.provider_dialect import Dialect
 from tests.support.provider_responses import Responses
 from tests.support.provider_strict import Memory
 from tests.support.stock import PARAMETERS, PROMPT
+from tests.support.tries import tries
 
 from pilotfish.engine.model.wire import http
 from pilotfish.engine.model.wire.delta_joiner import DeltaJoiner
@@ -39,7 +39,6 @@ from pilotfish.engine.model.wire.openai_responses import send_responses_unchange
 
 DIALECTS: dict[str, type[Dialect]] = {"chat": Chat, "responses": Responses, "anthropic": Anthropic}
 KINDS = [*DIALECTS, "google"]
-LONG = os.environ.get("PILOTFISH_LONG") == "1"
 
 
 @pytest.fixture(autouse=True)
@@ -231,7 +230,7 @@ REPLIES = st.builds(
 
 
 @settings(
-    max_examples=800 if LONG else 120,
+    max_examples=tries(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # it sets a constant
 )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from pydantic_ai.providers.google import GoogleProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from tests.support import provider_rules
 from tests.support.history import broken_histories, parse, sound_histories
+from tests.support.tries import tries
 
 from pilotfish.conversation.history.call_ids import with_plain_ids
 from pilotfish.conversation.history.sanitizer import repair
@@ -31,9 +31,8 @@ from pilotfish.conversation.model_history import get_messages_for_llm
 from pilotfish.conversation.records import CompactionRecord, MessageRecord
 from pilotfish.engine.model.adapter import from_canonical
 
-LONG = os.environ.get("PILOTFISH_LONG") == "1"
 some = settings(
-    max_examples=3_000 if LONG else 120,
+    max_examples=tries(80),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

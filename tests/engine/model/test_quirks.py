@@ -54,6 +54,63 @@ async def test_json_in_answer_to_a_request_for_a_stream_is_read(kind: str) -> No
     assert found.usage.output_tokens == streamed.usage.output_tokens
 
 
+async def test_thoughts_of_a_whole_answer_are_not_its_text() -> None:
+    found = await answer("chat", Reply(body=whole("chat", say("<think>\nhm\n</think>\n\nfour"))))
+    assert spoken(found) == [("thinking", "\nhm\n"), ("text", "\n\nfour")]
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "responses"])
+async def test_a_tool_of_the_provider_in_a_whole_answer_is_read(kind: str) -> None:
+    found = await answer(kind, Reply(body=json.dumps(WITH_MCP[kind])))
+    assert spoken(found) == [("builtin-tool-call", ""), ("builtin-tool-return", ""), ("text", "two")]
+
+
+WITH_MCP: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+        "content": [
+            {"type": "mcp_tool_use", "id": "t1", "name": "ask", "server_name": "wiki", "input": {"question": "how?"}},
+            {"type": "mcp_tool_result", "tool_use_id": "t1", "is_error": False, "content": []},
+            {"type": "text", "text": "two"},
+        ],
+    },
+    "responses": {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "completed",
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "output": [
+            {
+                "id": "mcp_1",
+                "type": "mcp_call",
+                "server_label": "wiki",
+                "name": "ask",
+                "arguments": '{"question": "how?"}',
+                "output": "so",
+                "error": None,
+            },
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "two", "annotations": []}],
+            },
+        ],
+    },
+}
+
+
 def chunk(*tool_calls: dict[str, Any]) -> Raw:
     choice = {"index": 0, "delta": {"tool_calls": list(tool_calls)}, "finish_reason": None}
     event = {"id": "x", "model": "m", "object": "chat.completion.chunk", "created": 1, "choices": [choice]}
@@ -113,6 +170,30 @@ async def test_an_error_with_status_200_keeps_the_status_it_names(status: int) -
     with pytest.raises(Exception) as caught:  # noqa: PT011  # the library's
         await answer("chat", Reply(body=json.dumps({"error": {"code": status, "message": "busy"}})))
     assert resolve.failure(caught.value).kind == ("rate_limit" if status == 429 else "overloaded")
+
+
+async def test_an_error_with_status_200_keeps_the_status_that_azure_names() -> None:
+    error = {"error": {"code": "content_filter", "status": 400, "message": "filtered by policy"}}
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # the library's
+        await answer("chat", Reply(body=json.dumps(error)))
+    told = resolve.failure(caught.value)
+    assert (told.retryable, "filtered by policy" in str(told)) == (False, True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_token_limit_that_thinking_used_up_is_named(tmp_path: Path, kind: Any) -> None:
+    async with rig(tmp_path, Reply(parts=(), finish="length"), dialect=kind) as turn:
+        error = (await turn.prompt("go")).error
+        assert error is not None
+        assert "token limit" in error.message
+        assert "Send the prompt again" not in (error.remedy or "")
+
+
+async def test_an_answer_that_is_only_promised_is_asked_for_again(tmp_path: Path) -> None:
+    queued: dict[str, object] = {"id": "resp_1", "object": "response", "status": "queued", "output": []}
+    async with rig(tmp_path, Reply(body=json.dumps(queued)), say("fine"), dialect="responses") as turn:
+        assert (await turn.prompt("go")).stop_reason == "end_turn"
+        assert (turn.text(), len(turn.provider.requests)) == ("fine", 2)
 
 
 @pytest.mark.parametrize("kind", KINDS)

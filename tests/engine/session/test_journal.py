@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.engine import rig
 from tests.support.frontends import SilentFrontend
 from tests.support.provider import call, say
+from tests.support.tries import tries
 
 from pilotfish.conversation.messages import CallStatus
 from pilotfish.conversation.records import (
@@ -231,7 +232,7 @@ PIECES = st.lists(st.tuples(st.sampled_from(["a", "b", "!"]), st.text(min_size=1
 
 
 @given(PIECES, st.lists(st.booleans(), min_size=30, max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_no_text_is_lost_or_reordered_however_it_is_joined(pieces: list[tuple[str, str]], pauses: list[bool]) -> None:
     async def play() -> list[SessionUpdate]:
         disk, frontend = Disk(), SilentFrontend(NoEditor())

@@ -4,6 +4,7 @@ import asyncio
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tries import tries
 
 from pilotfish.engine.turn.calls.order import Order, QuestionOrder
 
@@ -40,7 +41,7 @@ async def test_one_that_gives_up_lets_the_others_pass() -> None:
 
 
 @given(st.lists(PATHS, max_size=12), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 def test_calls_that_may_touch_the_same_things_never_overlap_or_overtake(
     calls: list[frozenset[str] | None], random: object
 ) -> None:
@@ -70,7 +71,7 @@ def test_calls_that_may_touch_the_same_things_never_overlap_or_overtake(
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(("asks", "allowed", "fails"))), max_size=10))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 def test_the_user_is_asked_in_the_order_of_the_calls(calls: list[tuple[int, str]]) -> None:
     async def play() -> list[int]:
         order, asked, answers = QuestionOrder(), list[int](), asyncio.Event()

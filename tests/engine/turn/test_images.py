@@ -53,7 +53,7 @@ async def test_what_is_no_image_or_too_large_is_said(tmp_path: Path, data: bytes
         (turn.root / "a.png").write_bytes(data)
         await turn.prompt("what is it?")
         told = json.dumps(turn.provider.requests[1].messages)
-        assert "and is none" in told or "more than 3.5 MB" in told
+        assert "is not one" in told or "more than 3.5 MB" in told
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.support.engine import Dialect, rig
 from tests.support.provider import Gate, Reply, call, say
 
 from pilotfish.engine.environment import standing_instructions
+from pilotfish.engine.session import briefing
 
 ROUNDS = 40
 
@@ -89,7 +90,10 @@ async def test_a_prompt_says_where_the_user_is_and_what_the_project_offers(tmp_p
         assert second[: len(first)] == first
 
 
-async def test_the_state_of_the_repository_is_said_unless_the_client_drops_it(tmp_path: Path) -> None:
+async def test_the_state_of_the_repository_is_said_unless_the_client_drops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(briefing, "GIT_SECONDS", 60)  # a busy machine starts git slowly
     files = {"a.py": "1\n", "b.py": "1\n"}
     async with rig(tmp_path, say("1"), say("2"), say("3"), files=files) as turn:
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelRequest
 from tests.conversation.history.test_trim import rounds
 from tests.support.history import broken_histories, parse, sound_histories
+from tests.support.tries import tries
 
 from pilotfish.config.settings import Settings
 from pilotfish.conversation.history.sanitizer import Cleanup, run_cleanup_loop
@@ -35,7 +36,7 @@ def test_a_cut_that_moves_is_made_anew() -> None:
         assert canonical(ours.trimmed(messages[:length])) == canonical(sending().trimmed(messages[:length]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(sound_histories, st.lists(st.integers(0, 12), max_size=6))
 def test_a_conversation_that_grows_or_is_another_one_is_sent_as_if_it_were_new(
     history: tuple[CanonicalMessage, ...], lengths: list[int]
@@ -66,7 +67,7 @@ def begun(sender: RequestHistory, history: list[CanonicalMessage], provider: str
     return canonical(sender.begin(history, provider, resumed=False))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(
     st.lists(sound_histories | broken_histories, max_size=5),
     st.lists(st.sampled_from(["go on", "go on", "go on", "cut", "other provider", "resume"]), max_size=6),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tries import tries
 
 from pilotfish.lsp.connection import stdio
 from pilotfish.lsp.connection.json_values import loads, without_lone_surrogates
@@ -127,7 +128,7 @@ pieces = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=tries(60))
 @given(st.lists(pieces, max_size=12), st.integers(1, 50))
 def test_after_any_garbage_the_next_messages_are_read(garbage: list[bytes], chunk: int):
     # A length in the garbage may swallow what follows, so several messages are sent; none of them may be mangled.

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
+from tests.support.tries import tries
 
 from pilotfish.lsp.editor.documents import Documents
 from pilotfish.text.positions import Text, TextPosition
@@ -125,7 +126,7 @@ def test_every_offset_has_a_place_and_every_place_its_offset(value: str, encodin
             assert text.offset(text.place(offset)) == offset
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(80))
 @given(
     texts, st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), texts), max_size=4), st.sampled_from(ENCODINGS)
 )

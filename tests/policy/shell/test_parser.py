@@ -13,6 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.bash import BASH, words_run
 from tests.support.policy import corpus
+from tests.support.tries import tries
 
 from pilotfish.policy.shell.parser import MAX_LENGTH, CommandLine, Redirect, Simple, Unreadable, parse
 
@@ -115,7 +116,7 @@ SOUP = (
 @example("[")
 @example("\\")
 @example("for f in ; do done")
-@settings(max_examples=3000 if LONG else 400, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_any_text_is_parsed_or_rejected_with_a_reason(text: str) -> None:
     match parse(text):
         case CommandLine(commands):

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.support.clock import FakeClock
 from tests.support.editor import FakeEditor, Stage
+from tests.support.tries import tries
 
 from pilotfish.errors import ToolError
 from pilotfish.workspace.edits import writer
@@ -420,7 +421,7 @@ def text_of(path: Path) -> str:
 
 TestInterleavings = Interleavings.TestCase
 Interleavings.TestCase.settings = settings(
-    max_examples=1500 if LONG else 100,
+    max_examples=tries(60),
     stateful_step_count=60 if LONG else 25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from pilotfish.workspace.files.sensitive import Sensitivity, mark_of
+from pilotfish.workspace.files.sensitive import Sensitivity, mark_of, may_name_secret
 
 HOME = Path("/home/someone")
 
@@ -101,6 +103,32 @@ def test_ordinary_files_are_not_marked(path: str) -> None:
 )
 def test_names_that_a_forgiving_file_system_takes_for_sensitive_ones_are_marked(path: str) -> None:
     assert mark(path) is not None
+
+
+NAMES = st.sampled_from(
+    [
+        ".aws", ".SSH", ".config", "google-chrome", "gh", "hosts.yml", "Library", "Keychains", ".git", "config", ".env",
+        "a.pem\n", "a.pem. ", "．env", "id_rsa:x", "docker", ".docker", "config.json", "src", "a.py", "key.pub",
+        ".local", "share", "keyrings", ".bash_history", "service-account.json", "gcloud",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(NAMES, min_size=1, max_size=5), st.sampled_from(["/w", "/home/someone"]))
+@example(["a.pem\n"], "/w")
+def test_only_what_may_name_a_secret_is_secret_in_a_folder_that_is_not(names: list[str], base: str) -> None:
+    place = Path(base, *names)
+    if _is_secret(place) and not _is_secret(place.parent):
+        assert may_name_secret(place.name)
+
+
+def test_most_names_cannot_name_a_secret() -> None:
+    assert not any(map(may_name_secret, ("main.py", "README.md", "src", "environment.ts", "keys.go", "package.json")))
+
+
+def _is_secret(place: Path) -> bool:
+    mark = mark_of((place,), HOME)
+    return mark is not None and mark.secret
 
 
 def test_the_gravest_of_several_names_counts() -> None:

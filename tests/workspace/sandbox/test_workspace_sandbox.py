@@ -8,15 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Leave
+from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, WORKSPACE_LEAVE, Leave
 from pilotfish.workspace.process.process_tree import find
 from pilotfish.workspace.process.processes import Finished, Processes
+from pilotfish.workspace.sandbox import readonly_sandbox
+from pilotfish.workspace.sandbox import sandbox as sandbox_module
 from pilotfish.workspace.sandbox.confinement import NOTHING_DENIED, Denied
 from pilotfish.workspace.sandbox.protected import MASK_MODE
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
@@ -279,6 +283,49 @@ async def test_a_repository_with_plain_settings_stays_and_works(confined: Proces
     assert (await run(confined, f"cd {root}/sub && mkdir a && mv a b && git status --short", nobody)).code == 0
 
 
+@pytest.mark.parametrize(
+    ("reads", "plant", "writes"),
+    [
+        ("pip list; npm --version", "echo 'import os' > .venv/x.pth", "pip install -e . || true"),
+        ("npm test; yarn list", "echo evil > node_modules/.bin/tsc", "npm install || true"),
+        ("git status", "touch .git/x", "git add a.txt"),
+    ],
+)
+async def test_a_program_that_only_reads_opens_nothing_for_the_rest_of_an_unapproved_line(
+    confined: Processes, root: Path, reads: str, plant: str, writes: str
+) -> None:
+    (root / ".venv").mkdir()
+    (root / "node_modules/.bin").mkdir(parents=True)
+    nobody = Leave(wall="workspace", hides_secrets=True)
+    planted = root / plant.rsplit(maxsplit=1)[-1]
+    await run(confined, f"{reads}; {plant}", nobody)
+    assert not planted.exists()
+    await run(confined, f"{writes}; {plant}", nobody)
+    assert planted.exists()
+
+
+async def test_the_folders_of_other_sessions_are_out_of_sight(
+    confined: Processes, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where `TMPDIR` is no hidden folder: a proxy of another command lies there."""
+    assert (await run(confined, "ls /usr/share/doc | grep -c .")).code == 0
+    for module in (sandbox_module, readonly_sandbox):
+        monkeypatch.setattr(module, "tempfile", SimpleNamespace(gettempdir=lambda: "/usr/share/doc"))
+    for leave in (WORKSPACE_LEAVE, READ_ONLY_LEAVE):
+        assert (await run(confined, "ls /usr/share/doc | wc -l", leave)).output == "0\n"
+    monkeypatch.undo()
+    (root / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(root / "tmp"))
+    inner = Processes([root], sandbox=lambda: confined.sandbox, environ={"PATH": SYSTEM_PATH})
+    # Without a proxy: the path of its socket would be too long here.
+    for leave in (Leave(wall="workspace", hosts=("*",)), READ_ONLY_LEAVE):
+        assert (await run(inner, "ls tmp/*; echo x > tmp/*/gitconfig", leave)).output.count("pilotfish") <= 1
+    folder = next((root / "tmp").iterdir())
+    assert {path.name for path in folder.iterdir()} >= {"tmp", "home", "gitconfig"}
+    assert (folder / "gitconfig").read_text() != "x\n"
+    await inner.aclose()
+
+
 async def test_an_approved_command_makes_instructions(confined: Processes, root: Path) -> None:
     await run(confined, "mkdir src; echo good > src/AGENTS.md")
     named = Leave(wall="workspace", hides_secrets=True, paths=(root / "src/CLAUDE.md",))
@@ -317,7 +364,7 @@ async def test_masks_stay_until_the_last_command_ends(confined: Processes, root:
     await run(confined, "true")
     assert (root / ".vscode").is_dir()
     (root / ".vscode/settings.json").write_text("the user's own")
-    os.kill(job.family.leader, signal.SIGKILL)
+    os.kill(job.tree.leader, signal.SIGKILL)
     await job.ended()
     await gone(root / "AGENTS.md")
     assert names(root) & {".vscode", "AGENTS.md", ".vscode/settings.json"} == {".vscode", ".vscode/settings.json"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tools import plant
+from tests.support.tries import tries
 
 from pilotfish.workspace.search.file_index import walk
 from pilotfish.workspace.search.globs import compile_glob
@@ -130,7 +131,7 @@ def make_tree(root: Path, paths: set[str], rules: dict[str, str], *, repository:
 
 
 @given(paths=st.sets(PATHS, min_size=1, max_size=8), rules=RULES, repository=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 def test_single_paths_are_judged_as_ripgrep_judges_them(
     paths: set[str], rules: dict[str, str], repository: bool
 ) -> None:
@@ -141,7 +142,7 @@ def test_single_paths_are_judged_as_ripgrep_judges_them(
 
 
 @given(paths=st.sets(PATHS, min_size=1, max_size=8), rules=RULES, glob=GLOBS, repository=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 def test_a_glob_gives_what_is_not_ignored_and_matches(
     paths: set[str], rules: dict[str, str], glob: str, repository: bool
 ) -> None:

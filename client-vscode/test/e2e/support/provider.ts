@@ -26,6 +26,8 @@ export interface Provider {
   script(...replies: Reply[]): Promise<void>;
   /** the requests to the model as JSON text, newest last */
   requests(): Promise<string[]>;
+  /** refuses any other key from now on */
+  accept(key: string): Promise<void>;
   /** holds replies back from now on */
   hold(): Promise<void>;
   /** releases the replies */
@@ -62,6 +64,7 @@ export async function startProvider(): Promise<Provider> {
     script: async (...replies) => void (await send('_script', replies)),
     requests: async () =>
       ((await (await fetch(`${base}/_requests`)).json()) as unknown[]).map((one) => JSON.stringify(one)),
+    accept: async (key) => void (await send('_key', { key })),
     hold: async () => void (await send('_hold')),
     release: async () => void (await send('_release')),
     stop: () => endGroup(child),

@@ -71,6 +71,28 @@ describe('a custom endpoint', () => {
     expect([said, sent, used]).toEqual([['revoked'], [['endpoint/test', { endpoint: work }]], []]);
   });
 
+  it('that lists its models for any key asks for a wrong key again, and tries the same model', async () => {
+    const { endpoints, sent, tests, secrets, used } = rig();
+    const listed = { ok: true, models: [{ id: 'work:m1' }] };
+    const wrong = { ok: false, error: { message: 'wrong key', remedy: 'Check it.', kind: 'authentication' } };
+    tests.push(listed, listed, wrong);
+    type({
+      'A name': 'work',
+      'The address': 'https://work/v1',
+      'Its API key': 'sk-old',
+      'API key for work': ' sk-new ',
+    });
+    pressed.next = () => 'Change it…';
+    await endpoints.add();
+    expect(sent.slice(4)).toEqual([
+      ['endpoint/test', { endpoint: work, model: 'm1' }],
+      ['secret/set', { provider: 'work', key: 'sk-new' }],
+      ['endpoint/test', { endpoint: work, model: 'm1' }],
+    ]);
+    expect([...secrets]).toEqual([['pilotfish.key.work', 'sk-new']]);
+    expect(used).toEqual(['work:m1']);
+  });
+
   it('without a list of models is used with the model that the user names', async () => {
     const { endpoints, used } = rig();
     type({ 'A name': 'work', 'The address': 'https://work/v1', 'Its API key': '', 'It lists no models': 'mine' });

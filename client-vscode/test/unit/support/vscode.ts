@@ -207,3 +207,64 @@ export const lm = {
   selectChatModels: async (wanted?: { vendor: string; id: string }) =>
     chatModels.all.filter((model) => !wanted || (model.vendor === wanted.vendor && model.id === wanted.id)),
 };
+
+// Editors and what is drawn in them.
+export class Position {
+  constructor(
+    readonly line: number,
+    readonly character: number,
+  ) {}
+}
+export class Range {
+  constructor(
+    readonly start: Position,
+    readonly end: Position,
+  ) {}
+}
+export class ThemeColor {
+  constructor(readonly id: string) {}
+}
+export class MarkdownString {
+  value = '';
+  isTrusted: unknown;
+  appendText(text: string): this {
+    this.value += text.replace(/[\\`*_{}[\]()#+\-.!]/g, '\\$&');
+    return this;
+  }
+  appendMarkdown(text: string): this {
+    this.value += text;
+    return this;
+  }
+}
+
+/** One open editor. `drawn` has its decorations, in place of `setDecorations` of the editor. */
+export class TextEditor {
+  drawn: readonly unknown[] = [];
+  readonly document: { uri: { toString(): string }; lineCount: number; lineAt(line: number): { range: Range } };
+  constructor(uri: string, lines: readonly string[]) {
+    this.document = {
+      uri: { toString: () => uri },
+      lineCount: lines.length,
+      lineAt: (line) => ({ range: new Range(new Position(line, 0), new Position(line, lines[line]?.length ?? 0)) }),
+    };
+  }
+  setDecorations(_: unknown, decorations: readonly unknown[]): void {
+    this.drawn = decorations;
+  }
+}
+
+type Changed = { document: TextEditor['document'] };
+export const documentChanged = new EventEmitter<Changed>();
+/** Shows an editor, as the active one. */
+export function showEditor(editor: TextEditor | undefined): void {
+  Object.assign(window, {
+    activeTextEditor: editor,
+    visibleTextEditors: editor ? [editor] : [],
+    createTextEditorDecorationType: () => ({ dispose: () => {} }),
+    onDidChangeVisibleTextEditors: new EventEmitter<void>().event,
+  });
+  Object.assign(workspace, {
+    onDidChangeTextDocument: documentChanged.event,
+    onDidCloseTextDocument: new EventEmitter<void>().event,
+  });
+}

@@ -9,6 +9,7 @@ is over or its turn is stopped; one that fails is reported and changes nothing.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from pilotfish.errors import ToolError
 from pilotfish.policy.secrets import mask
 from pilotfish.text.display_safe import one_line
 from pilotfish.tools.incoming.aliases import spellings
+from pilotfish.workspace.own_programs import search_path
 from pilotfish.workspace.process.launcher import WORKSPACE_LEAVE, Redirected
 from pilotfish.workspace.process.processes import Finished, Processes
 from pilotfish.workspace.sandbox.sandbox import Sandbox, no_sandbox
@@ -44,7 +46,7 @@ def _check_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from error
+        raise ValueError(f"is not a regular expression: {error}") from error
     return pattern
 
 
@@ -123,7 +125,7 @@ class Hooks:
 
     def __init__(self, sandbox: Callable[[], Sandbox]) -> None:
         self._sandbox = sandbox
-        self._processes: dict[bool, Processes] = {}
+        self._processes: dict[tuple[bool, bool], Processes] = {}
 
     async def run(
         self, event: Event, tool: str, fields: Mapping[str, Any], workspace: Workspace, *, trusted: bool
@@ -138,7 +140,7 @@ class Hooks:
         given = json.dumps({"hook_event_name": event, "cwd": cwd, **fields}, ensure_ascii=False).encode()
         for hook in hooks:
             try:
-                finished, errors = await self._run(hook, given, workspace.roots)
+                finished, errors = await self._run(hook, given, workspace.roots, trusted=trusted)
             except ToolError as error:
                 outcome.problems.append(f"The hook `{one_line(hook.command.command)}` did not start: {error}")
                 continue
@@ -147,9 +149,9 @@ class Hooks:
                 break
         return outcome
 
-    async def _run(self, hook: Hook, given: bytes, roots: Sequence[Path]) -> tuple[Finished, str]:
+    async def _run(self, hook: Hook, given: bytes, roots: Sequence[Path], *, trusted: bool) -> tuple[Finished, str]:
         """Run one hook. Returns how it ended, and what it wrote to stderr."""
-        processes = await self._processes_for(hook.own, roots)
+        processes = await self._processes_for(hook.own, roots, trusted=trusted)
         with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as errors:
             source.write(given)
             source.seek(0)
@@ -166,13 +168,15 @@ class Hooks:
             errors.seek(0)
             return finished, errors.read(MAX_ANSWER).decode("utf-8", "replace")
 
-    async def _processes_for(self, own: bool, roots: Sequence[Path]) -> Processes:
-        found = self._processes.get(own)
+    async def _processes_for(self, own: bool, roots: Sequence[Path], *, trusted: bool) -> Processes:
+        found = self._processes.get((own, trusted))
         if found is None or found.roots != tuple(roots):
             if found is not None:
                 await found.aclose()
             sandbox = (lambda: no_sandbox("a hook of the user")) if own else self._sandbox
-            found = self._processes[own] = Processes(roots, sandbox=sandbox)
+            # A hook of the user runs without a sandbox: a folder that is not trusted provides none of its programs.
+            environ = None if trusted else {**os.environ, "PATH": search_path()}
+            found = self._processes[own, trusted] = Processes(roots, sandbox=sandbox, environ=environ)
         return found
 
     async def aclose(self) -> None:
@@ -189,8 +193,8 @@ def _add(outcome: HookOutcome, event: Event, hook: Hook, finished: Finished, err
         return
     if finished.code != 0:
         why = finished.stopped or f"exit code {finished.code}"
-        told = one_line(_clean(errors))[:300]
-        outcome.problems.append(f"The hook `{name}` failed ({why}){f': {told}' if told else ''}.")
+        details = one_line(_clean(errors))[:300]
+        outcome.problems.append(f"The hook `{name}` failed ({why}){f': {details}' if details else ''}.")
         return
     if not said.startswith("{"):
         if said and event == "UserPromptSubmit":

@@ -77,14 +77,6 @@ def get_content(message: object) -> str:
     return to_canonical(message).get_text_content()
 
 
-def get_tool_call_ids(message: object) -> set[str]:
-    return to_canonical(message).get_tool_call_ids()
-
-
-def get_tool_return_ids(message: object) -> set[str]:
-    return to_canonical(message).get_tool_return_ids()
-
-
 def find_dangling_tool_calls(messages: Sequence[object]) -> set[str]:
     """The ids of calls without a return, over messages in any form."""
     return find_dangling_tool_call_ids(to_canonical_all(messages))

@@ -43,7 +43,9 @@ class WrittenFiles:
         files = cls(ledger)
         for session_id in sessions:
             records = [entry.record for entry in await ledger.history(session_id)]
-            files._records[session_id] = tuple(each for each in records if isinstance(each, FileChangeRecord))
+            files._records[session_id] = tuple(
+                each for each in records if isinstance(each, FileChangeRecord) and not each.background
+            )
             for each in records:
                 if isinstance(each, TurnStartRecord):
                     files._titles[each.turn_id] = plain_text(each.prompt).split("\n", 1)[0][:TITLE_CHARS]

@@ -108,6 +108,14 @@ class Journal:
         self._waiting.append(_ChunkRun(record) if isinstance(record, ChunkRecord) else record)
         self._start()
 
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Show what another process has written. The caller holds `paused`, so that no number is used meanwhile."""
+        for entry in entries:
+            self._n = entry.n
+            if entry.seq is not None:
+                self._seq = entry.seq
+                self._notify(entry, entry.seq)
+
     async def wait_written(self) -> None:
         """Everything emitted before this call has been written, and shown to the client."""
         emitted = self._emitted
@@ -192,12 +200,13 @@ class Journal:
             self._report(error)
         for entry in entries:
             if entry.seq is not None:
-                try:
-                    self._frontend.notify(
-                        SessionUpdate(self._session_id, entry.record.turn_id, entry.seq, entry.record)
-                    )
-                except Exception:
-                    log.exception("a frontend failed on a %s record", entry.record.type)
+                self._notify(entry, entry.seq)
+
+    def _notify(self, entry: Entry, seq: int) -> None:
+        try:
+            self._frontend.notify(SessionUpdate(self._session_id, entry.record.turn_id, seq, entry.record))
+        except Exception:
+            log.exception("a frontend failed on a %s record", entry.record.type)
 
     async def _write(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Write the entries and return them as they are in the ledger. On a disk without file locks (some network

@@ -30,8 +30,10 @@ class WaitingPrompt:
 
     prompt_id: str
     blocks: tuple[Mapping[str, Any], ...]
-    kind: Literal["queue", "steer"]
     answer: asyncio.Future[Outcome]
+    kind: Literal["queue", "steer"] = "queue"
+    when_busy: WhenBusy = "queue"
+    """what to do if another process runs a turn"""
     take_back: Callable[[], bool] | None = None
     """for a steer: withdraws it from the running turn; returns False if that is too late"""
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -120,6 +122,11 @@ class PromptQueue:
             return await asyncio.shield(current.answer)
         except Exception:  # the sender of the prompt receives the error
             return None
+
+    async def idle(self) -> None:
+        """Return when no turn runs and no prompt waits for one."""
+        while self._driver is not None:
+            await asyncio.wait((self._driver,))
 
     async def aclose(self, cancel_work: Callable[[], None]) -> None:
         """Stop the turn and withdraw all prompts, also those that arrive later."""

@@ -27,10 +27,13 @@ from pilotfish.engine.session.mentioned_text import read_mention
 from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt, WhenBusy
 from pilotfish.engine.session.review import Review
 from pilotfish.engine.session.session_history import SessionHistory
+from pilotfish.engine.session.shared import SharedSession
+from pilotfish.engine.session.turn_control import TurnControl
 from pilotfish.engine.session.turn_services import TurnServices
 from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
+from pilotfish.store.tables.jobs import UNFINISHED
 from pilotfish.tools.families import family_of
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ASK_AGAIN_SECONDS = 5.0  # seconds that loading a transcript waits for pending approvals
+PROBE_SECONDS = 1.0  # how often it is checked whether the process that runs the turn has ended
 LOOK_SECONDS = 0.25  # another process may hold the lease this long to check the last turn
 
 
@@ -66,8 +70,12 @@ class LiveSession:
             engine.clock,
             call_changed=self._call_changed,
             unsaved=self._unsaved,
+            row_changed=self._read_row,
             imported=row.imported,
+            copy=None if engine.copy is None else engine.copy.relocation,
         )
+        self.shared = SharedSession(self)
+        self.control = TurnControl(self)
         self.briefing = Briefing(self)
         self.hooks = Hooks(lambda: chosen_sandbox(engine.settings))
         self.ports = TurnServices(self)
@@ -79,6 +87,10 @@ class LiveSession:
         self._unsaved_reported = False
         self._reported_setup = (row.model, row.mode)
         self._held = asyncio.Lock()
+        self.holds_lease = False
+        """whether this process holds the lease for a turn, an undo or a summary"""
+        self._probed = 0.0
+        """when it was last checked whether the process that runs the turn still has the lease"""
         self._compacting: Cancellation | None = None
         self._titling: asyncio.Task[None] | None = None
         self._calls_to_ask: set[str] = set()
@@ -121,6 +133,29 @@ class LiveSession:
             if self.turn is None and await self.conversation.open(forked=forked):
                 self.row = await self.engine.catalog.get(self.row.id)
 
+    async def catch_up(self) -> bool:
+        """Show what other processes have written. Returns whether the process that ran the turn has ended, so that the
+        turn was closed or can be resumed here."""
+        async with self._opening:
+            if not self.conversation.is_followed or self.holds_lease:
+                return False
+            await self.conversation.catch_up()
+        if self.conversation.elsewhere is None:
+            await self.open()
+            return False
+        now = asyncio.get_running_loop().time()
+        if now < self._probed + PROBE_SECONDS or not self.engine.may_continue(self.row):
+            return False
+        self._probed = now
+        if await self.engine.ledger.in_use(self.row.id):
+            return False
+        await self.open()
+        return self.conversation.interrupted is not None
+
+    async def _read_row(self) -> None:
+        self.row = await self.engine.catalog.get(self.row.id)
+        self._reported_setup = (self.row.model, self.row.mode)
+
     @contextlib.asynccontextmanager
     async def leased(self) -> AsyncGenerator[None]:
         """Hold the lease of the session, so that no other process writes to it, and read what others wrote. Raises
@@ -141,7 +176,12 @@ class LiveSession:
     async def held(self) -> AsyncGenerator[None]:
         """`leased`, and exclusive in this process: for a turn, an undo or a summary."""
         async with self._held, self.leased():
-            yield
+            self.holds_lease = True
+            self.shared.changed()  # a request may have arrived before
+            try:
+                yield
+            finally:
+                self.holds_lease = False
 
     @contextlib.asynccontextmanager
     async def between_turns(self) -> AsyncGenerator[None]:
@@ -176,18 +216,23 @@ class LiveSession:
     ) -> Outcome:
         """Run a prompt; returns when its turn has ended. Cancelling this cancels the turn, and still returns. `queued`
         is called when the prompt is in the queue. `context` is what the user looks at (`ContextBlock` of the wire)."""
+        waiting = WaitingPrompt(
+            prompt_id=prompt_id or self.engine.new_id("prompt"),
+            blocks=tuple(blocks),
+            when_busy=when_busy,
+            answer=asyncio.get_running_loop().create_future(),
+            context=context,
+        )
+        if self.conversation.elsewhere is not None:
+            outcome = await self.control.prompt_elsewhere(waiting, queued)
+            if outcome is not None:
+                return outcome
         if (resuming := self._resuming) is not None and not self.line.withdraw(resuming):
             await self.stop()
             self.line.unpause()
         if self.line.busy and when_busy == "reject":
             raise SessionBusy("A turn is running in this session. Stop it, or queue the prompt.")
-        waiting = WaitingPrompt(
-            prompt_id=prompt_id or self.engine.new_id("prompt"),
-            blocks=tuple(blocks),
-            kind="steer" if when_busy == "steer" and self.line.busy else "queue",
-            answer=asyncio.get_running_loop().create_future(),
-            context=context,
-        )
+        waiting.kind = "steer" if when_busy == "steer" and self.line.busy else "queue"
         try:
             if waiting.kind == "steer":
                 self.line.submit_steer(waiting)
@@ -275,7 +320,8 @@ class LiveSession:
             self.conversation.leave_open()
 
     async def aclose(self) -> None:
-        """Stop everything and wait for its end."""
+        """Stop everything and wait for its end. What another process does for this one goes on there."""
+        self.shared.close()
         if self._compacting is not None:
             self._compacting.ask()
         if self._titling is not None:
@@ -283,6 +329,7 @@ class LiveSession:
         await self.line.aclose(self._cancel_work)
         async with self._held:
             await self.wait_written()
+        await self.shared.aclose()
         await self.hooks.aclose()
         await asyncio.gather(self.mcp.aclose(), self.workspace.aclose())
 
@@ -304,6 +351,7 @@ class LiveSession:
     def _cancel_work(self) -> None:
         if self.turn is not None:
             self.turn.cancel()
+        self.control.drop_sent()
         self.engine.mcp.hurry()
         self.mcp.hurry()
         self.ports.cancel_trust_question()
@@ -319,7 +367,7 @@ class LiveSession:
             calls = self.conversation.registry.open_calls()
             self._calls_to_ask = {call.id for call in calls if call.status is CallStatus.AWAITING_APPROVAL}
             self._approvals_asked.clear()
-            self.line.submit(WaitingPrompt(turn_id, (), "queue", answer, resumes=turn_id))
+            self.line.submit(WaitingPrompt(turn_id, (), answer, resumes=turn_id))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._approvals_asked.wait(), ASK_AGAIN_SECONDS)
 
@@ -340,9 +388,23 @@ class LiveSession:
     # -- run a prompt ---------------------------------------------------------------------------------------------
 
     async def _run(self, waiting: WaitingPrompt) -> Outcome:
+        while True:
+            try:
+                return await self._run_here(waiting)
+            except SessionBusy:
+                # Another process has begun a turn, and this one does not know it yet.
+                if waiting.resumes is not None or self.holds_lease:
+                    raise
+            outcome = await self.control.prompt_elsewhere(waiting, lambda: None)
+            if outcome is not None:
+                return outcome
+
+    async def _run_here(self, waiting: WaitingPrompt) -> Outcome:
         engine, resumes = self.engine, waiting.resumes is not None
         self._unsaved_reported = self._unsaved_reported and engine.ledger.unsaved is not None
         async with self.held():
+            await self._must_be_here()
+            await engine.controls.clear_questions_of_others(self.row.id)
             if not resumes:
                 await self.conversation.give_up()
             elif self.conversation.interrupted != waiting.resumes:
@@ -383,10 +445,21 @@ class LiveSession:
             finally:
                 self.turn = None
                 self._edit_may_have_ended.set()
+                engine.controls.clear_questions(self.row.id)
             self.conversation.add_turn(outcome.usage)
             if self._wants_title(outcome):
                 self._titling = asyncio.create_task(self._write_title(waiting.blocks), name=f"title of {self.row.id}")
             return outcome
+
+    async def _must_be_here(self) -> None:
+        """Raise SessionBusy while the turns of this session belong into the worktree of a background task."""
+        job = None if self.engine.copy is not None else await self.engine.job_of(self.row.id)
+        if job is not None and (job.state in UNFINISHED or (job.state == "done" and job.result)):
+            raise SessionBusy(
+                "The task in the background has not ended. Stop it first."
+                if job.state in UNFINISHED
+                else "Take over the changes of the task first, or discard them: the next turn builds on them."
+            )
 
     def _wants_title(self, outcome: Outcome) -> bool:
         engine = self.engine

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
+from pilotfish.conversation.catch_up import CatchUp
 from pilotfish.conversation.messages import (
     CallApproval,
     CallStatus,
@@ -27,6 +28,7 @@ from pilotfish.conversation.records import (
     MessageRecord,
     Record,
     ReviewRecord,
+    SessionRecord,
     SteerRecord,
     ToolCallRecord,
     TurnEndRecord,
@@ -36,21 +38,25 @@ from pilotfish.conversation.records import (
     UsageRecord,
 )
 from pilotfish.conversation.registry import ToolCallRegistry
-from pilotfish.engine.frontend import Frontend
+from pilotfish.conversation.relocation import Relocation
+from pilotfish.engine.frontend import Frontend, Outcome
 from pilotfish.engine.session.journal import Journal
 from pilotfish.engine.turn.context_window import ContextFill
 from pilotfish.engine.turn.history import compaction
 from pilotfish.engine.turn.recovery import close_open_turn, turn_awaiting_approval
 from pilotfish.errors import SessionBusy, StorageError
 from pilotfish.policy.audit_chain import seal
-from pilotfish.store.ledger import Heads, Ledger
+from pilotfish.store.ledger import Ledger
+from pilotfish.store.tables.controls import StoredQuestion
 
 FILE_RECORDS = (FileChangeRecord, UndoRecord, ReviewRecord)
 
 
 class SessionHistory:
     """The conversation of one session. `call_changed` is called for every change of a call, `unsaved` when records
-    cannot be written. Records up to the number `imported` came from a file."""
+    cannot be written, `row_changed` before the client is shown that another process has changed the session's row.
+    Records up to the number `imported` came from a file. With `copy` the turns run in the worktree of a background
+    task: changes of files are recorded as those of the user's files, which nobody has changed yet."""
 
     def __init__(
         self,
@@ -61,7 +67,9 @@ class SessionHistory:
         *,
         call_changed: Callable[[CanonicalToolCall], None],
         unsaved: Callable[[StorageError], None],
+        row_changed: Callable[[], Awaitable[None]],
         imported: int = 0,
+        copy: Relocation | None = None,
     ) -> None:
         self.history: list[CanonicalMessage] = []
         self.registry = ToolCallRegistry(call_changed, clock)
@@ -72,6 +80,7 @@ class SessionHistory:
         self.prompts: list[TurnStartRecord | SteerRecord] = []
         """the user's, without those of an imported file"""
         self._imported = imported
+        self._copy = copy
         self._imported_count = 0
         self.usage = Usage()
         self.turns = 0
@@ -83,6 +92,12 @@ class SessionHistory:
         self._clock = clock
         self._call_changed = call_changed
         self._unsaved = unsaved
+        self._row_changed = row_changed
+        self.questions: Sequence[StoredQuestion] = ()
+        """those of the turn that runs, as of the last look"""
+        self._behind = False
+        """whether other processes have written what is not in the history yet"""
+        self._position = CatchUp()
         self._journal: Journal | None = None
         self._audit_hash = ""
         self.context = ContextFill()
@@ -93,8 +108,19 @@ class SessionHistory:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been read. Later records of another process are read by the next `open`."""
-        return self._journal is not None and self.elsewhere is None
+        """Whether it has been read, and no other process runs a turn in it. What other processes have written later is
+        read by the next `open`."""
+        return self._journal is not None and self.elsewhere is None and not self._behind
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it has been opened, so that the client is shown what other processes do in it."""
+        return self._journal is not None
+
+    @property
+    def n(self) -> int:
+        """The number of the last record that the client was shown."""
+        return self._journal.n if self._journal else 0
 
     @property
     def interrupted(self) -> str | None:
@@ -110,37 +136,72 @@ class SessionHistory:
     async def open(self, *, forked: bool = False) -> bool:
         """Read the conversation if it was not read yet or another process has written to it. Closes a turn that a crash
         or a fork left open. Returns whether the conversation has changed."""
-        heads, known = await self._ledger.heads(self._id), self._journal is not None
-        # The ledger may be behind our journal. It is ahead only if another process has written.
-        if self._journal is not None and heads.n <= self._journal.n and self.elsewhere is None:
+        known = self._journal is not None
+        if not known:
+            await self._begin()
+        elif not await self.catch_up() and not self._behind and self.elsewhere is None:
             return False
+        n = self._open_journal().n
         # Until the read is complete, concurrent requests see the previous state.
-        while not await self._read(heads, forked=forked):
-            heads = await self._ledger.heads(self._id)
-        return known or self._open_journal().n > heads.n
+        while not await self._read(forked=forked):
+            await self.catch_up()
+        return known or self._open_journal().n > n
 
-    async def _read(self, heads: Heads, *, forked: bool) -> bool:
+    async def _begin(self) -> None:
+        """Start the journal after what is stored now."""
+        heads, unfinished = await self._ledger.read(
+            lambda tables: (tables.heads(self._id), [entry.record for entry in tables.unfinished(self._id)])
+        )
+        self._position = CatchUp(unfinished)
+        self._journal = Journal(
+            self._id, self._ledger, self._frontend, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved
+        )
+
+    async def catch_up(self) -> bool:
+        """Show the client what other processes have written. Returns whether they have written anything."""
+        journal = self._open_journal()
+        async with journal.paused:
+            stored, _, self.questions = await self._ledger.tail(self._id, journal.n)
+            if not stored:
+                return False
+            self._behind = True
+            if any(isinstance(entry.record, SessionRecord | TurnEndRecord) for entry in stored):
+                await self._row_changed()
+            for entry in stored:
+                match entry.record:
+                    case TurnStartRecord(turn_id=turn_id):
+                        self.elsewhere = turn_id
+                    case TurnEndRecord():
+                        self.elsewhere = None
+                    case _:
+                        pass
+            journal.show(self._position.fill(journal.n, journal.last_seq, stored))
+        return True
+
+    async def _read(self, *, forked: bool) -> bool:
         """Read once. Returns False if another process wrote meanwhile."""
         records, chunks = await self._records(), await self.unrecorded_chunks()
         closing = close_open_turn(records, chunks, now=self._clock(), forked=forked)
         elsewhere = interrupted = lease = None
-        journal = Journal(self._id, self._ledger, self._frontend, n=heads.n, seq=heads.seq, on_unsaved=self._unsaved)
+        journal = self._open_journal()
         try:
             if closing:
                 lease = await self._ledger.lease(self._id)
-            if closing and await self._ledger.heads(self._id) != heads:
+            heads = await self._ledger.heads(self._id)
+            if closing and heads.n > journal.n:
                 return False  # the other process has ended the turn, or has continued it and died
             if closing and not forked and (turn_id := turn_awaiting_approval(records, chunks)):
                 interrupted = (turn_id, closing)
             elif closing:
                 records += await _write_closing(journal, closing)
         except SessionBusy:
-            elsewhere = closing[-1].turn_id
+            elsewhere, heads = closing[-1].turn_id, await self._ledger.heads(self._id)
         finally:
             if lease is not None:
                 lease.release()
-        self._journal, self._audit_hash = journal, heads.audit_hash
+        self._audit_hash = heads.audit_hash
         self.elsewhere, self._interrupted = elsewhere, interrupted
+        self._behind = False
         self._load(records)
         return True
 
@@ -170,6 +231,19 @@ class SessionHistory:
             (_, closing), self._interrupted = self._interrupted, None
             self._load([*await self._records(), *await _write_closing(self._open_journal(), closing)])
 
+    async def outcome_of(self, turn_id: str) -> Outcome | None:
+        """How a turn has ended. None if the ledger does not say."""
+        for record in reversed(await self._records()):
+            if isinstance(record, TurnEndRecord) and record.turn_id == turn_id:
+                return Outcome(
+                    turn_id=turn_id,
+                    stop_reason=record.stop_reason,
+                    usage=record.usage,
+                    error=record.error,
+                    receipt=record.receipt,
+                )
+        return None
+
     async def unrecorded_chunks(self) -> Sequence[Record]:
         """Chunks that were emitted and whose message is not recorded."""
         return [entry.record for entry in await self._ledger.unfinished(self._id)]
@@ -180,7 +254,7 @@ class SessionHistory:
         self.usage, self.turns = Usage(), 0
         self.context = ContextFill()
         own = records[self._imported_count :]
-        self.file_records = [record for record in own if _may_change_files(record)]
+        self.file_records = self._of_this_place(own)
         self.prompts = [record for record in own if isinstance(record, TurnStartRecord | SteerRecord)]
         for record in records:
             self._note_usage(record)
@@ -208,7 +282,19 @@ class SessionHistory:
         if isinstance(record, TurnStartRecord | SteerRecord):
             self.prompts.append(record)
         self._note_usage(record)
-        self._open_journal().emit(record)
+        self._open_journal().emit(record if self._copy is None else _of_copy(self._copy.record(record)))
+
+    def _of_this_place(self, records: Sequence[Record]) -> list[Record]:
+        """Those that changed files of the place where this process works: the folder, or the worktree of a task."""
+        turns = {record.turn_id for record in records if isinstance(record, TurnStartRecord) and record.background}
+        here = [record for record in records if (record.turn_id in turns) == (self._copy is not None)]
+        if self._copy is not None:
+            there = self._copy.reverse
+            here = [
+                replace(there.record(record), background=False) if isinstance(record, FileChangeRecord) else record
+                for record in here
+            ]
+        return list(filter(_may_change_files, here))
 
     def _open_journal(self) -> Journal:
         if self._journal is None:
@@ -312,6 +398,10 @@ async def _write_closing(journal: Journal, closing: Sequence[Record]) -> Sequenc
         await journal.wait_durable()  # finish the write before the lease is released
         raise
     return closing
+
+
+def _of_copy(record: Record) -> Record:
+    return replace(record, background=True) if isinstance(record, FileChangeRecord | TurnStartRecord) else record
 
 
 def _may_change_files(record: Record) -> bool:

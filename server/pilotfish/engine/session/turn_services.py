@@ -18,7 +18,7 @@ from pilotfish.conversation.records import NoticeRecord, Record, SessionRecord, 
 from pilotfish.conversation.registry import ToolCallRegistry
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.hooks import Event, HookOutcome, Hooks, workspace_hooks
-from pilotfish.engine.frontend import Answer, Question
+from pilotfish.engine.frontend import Answer, Question, UserQuestion
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.mcp.servers import Servers
 from pilotfish.engine.session.briefing import Briefing
@@ -347,7 +347,14 @@ class TurnServices:
                 self._warn(session.turn_id, f"{error} The rule holds in this session only.", error.remedy, None)
 
     async def ask_user(self, turn_id: str, question: str, options: Sequence[str]) -> str | None:
-        return await self._engine.frontend.ask_user(self.session_id, turn_id, question, options)
+        asked = UserQuestion(
+            id=self._engine.new_id("ask"),
+            session_id=self.session_id,
+            turn_id=turn_id,
+            question=question,
+            options=tuple(options),
+        )
+        return await self._engine.asked.ask_user(asked)
 
     def _rules(self) -> tuple[Rule, ...]:
         return (*self._session.rules, *self._engine.standing_rules(self._session.row.workspace))

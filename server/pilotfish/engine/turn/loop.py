@@ -313,6 +313,10 @@ class Loop:
     def _misbehaved(self, problem: UnexpectedModelBehavior) -> TurnError:
         turn = self._turn
         log.warning("turn %s: %s", turn.request.request_id, problem)
+        if self._last is not None and self._last.finish_reason == "length":
+            message = "The model reached its token limit before it answered; its thinking counts."
+            remedy = "Set thinking to a lower level, or switch to a model with a higher limit."
+            return TurnError(message, remedy=remedy, kind="empty")
         remedy = "Send the prompt again, or switch to another model."
         if not self.answers and turn.settings.base_url is not None:  # most likely an HTML page
             remedy = "Check that baseUrl is the address of an API (it often ends in /v1), or switch to another model."

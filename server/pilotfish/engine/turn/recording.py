@@ -24,7 +24,7 @@ from pilotfish.conversation.records import (
     PlanEntry,
     PlanRecord,
 )
-from pilotfish.engine.model.adapter import to_canonical
+from pilotfish.engine.model.adapter import find_dangling_tool_calls, get_content, to_canonical
 from pilotfish.engine.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.turn.history.request_history import Size
 from pilotfish.engine.turn.recovery import partial_messages
@@ -111,7 +111,8 @@ class Recording:
 
     def close_calls(self, closings: Mapping[str, Closing]) -> None:
         """Give calls of the history that have no return the end that is known of them."""
-        self._ports.history[:] = repair(self._ports.history, closings)
+        if find_dangling_tool_calls(self._ports.history):
+            self._ports.history[:] = repair(self._ports.history, closings)
 
     async def record_partial_messages(self) -> None:
         """Record messages from their streamed chunks if the messages themselves could not be recorded."""
@@ -148,7 +149,7 @@ class Recording:
                 turn_id=self._turn_id,
                 message_id=self._stream.message_id if assistant else self._ports.new_id("msg"),
                 role="assistant" if assistant else "user",
-                content=canonical.get_text_content() if text is None else text,
+                content=get_content(canonical) if text is None else text,
                 message=message_to_json(canonical),
                 timestamp=self._clock(),
                 binary_content=attached,

@@ -126,7 +126,9 @@ class Approvals:
         given = read(wire.ApprovalAnswerParams, params)
         question = self._open.get(given.approval_id)
         if question is None:
-            raise UnknownCall(f"No question with the id {given.approval_id!r} waits; it may have been answered.")
+            raise UnknownCall(
+                f"No question with the id {given.approval_id!r} is open; it may have been answered already."
+            )
         if by == "command" and given.option_id.startswith("allow") and question.approval_id in self._unseen:
             raise BadRequest(
                 "optionId: what would run is too long to be shown here, so it cannot be allowed here", field="optionId"
@@ -143,7 +145,7 @@ class Approvals:
         """Show a question's preview in an editor; returns whether the client could."""
         question = self._open.get(approval_id)
         if question is None:
-            raise UnknownCall(f"No question with the id {approval_id!r} waits; it may have been answered.")
+            raise UnknownCall(f"No question with the id {approval_id!r} is open; it may have been answered already.")
         for file in question.preview.files:
             title = f"{file.path.name}: as it would become"
             if await self._editor.show_diff(title, file.path.as_uri(), file.before or "", file.after or ""):

@@ -60,7 +60,7 @@ class Choices:
             raise BadRequest("arguments: {choiceId, option} is needed", field="arguments")
         choice = self._open.get(str(argument.get("choiceId")))
         if choice is None:
-            raise UnknownCall("This question no longer waits; it may have been answered.")
+            raise UnknownCall("This question is no longer open; it may have been answered already.")
         option = str(argument.get("option"))
         if option not in choice.options:
             raise BadRequest(f"option: {option!r} is not offered here", field="option")

@@ -20,7 +20,15 @@ from pilotfish.policy.destructive import destroys
 from pilotfish.policy.shell import nested_commands, parser
 from pilotfish.policy.shell import plain_commands as plain
 from pilotfish.policy.shell.arguments import Doubt, Read
-from pilotfish.policy.shell.effects import DELETING_CODE, Effect, Finding, effect_of, runs_its_input, worst
+from pilotfish.policy.shell.effects import (
+    DELETING_CODE,
+    Effect,
+    Finding,
+    effect_of,
+    runs_its_input,
+    runs_no_code,
+    worst,
+)
 from pilotfish.policy.shell.git_commands import folder_of, joined
 from pilotfish.policy.shell.heredocs import without_bodies
 from pilotfish.policy.shell.read_only_commands import read_only
@@ -44,7 +52,7 @@ class Touched:
     follows: bool = False
     """If recursive: links below it are followed."""
     sure: bool = True
-    """The command is known to only read it, or to write it. Otherwise a program is given its name."""
+    """It is certain that the command only reads the path, or that it writes it. Otherwise a program gets its name."""
 
     def meets(self, name: str) -> bool:
         """Whether a recursive read includes a file with this name."""
@@ -101,6 +109,11 @@ class Study:
     @property
     def only_reads(self) -> bool:
         return bool(self.parts) and all(part.doubt is None and not part.writes for part in self.parts)
+
+    @property
+    def runs_no_code(self) -> bool:
+        """Whether it reads, and only by programs of the system that run no code of the folder."""
+        return self.only_reads or (self.effect is Effect.READS and all(map(runs_no_code, self.found)))
 
     @property
     def doubt(self) -> str:

@@ -339,6 +339,30 @@ def _subcommand(rest: Sequence[str]) -> str:
     return next((word for word in rest if not word.startswith("-")), "")
 
 
+def runs_no_code(words: Sequence[str]) -> bool:
+    """Whether a command that reads is known to run no program that is not in the line: no script, plugin or setting of
+    the folder. What it wraps is looked at by itself."""
+    name, rest = words[0], list(words[1:])
+    if name in WRAPPERS or name in CANNOT_RUN or (name in SHELLS and rest[:1] == ["-c"]):
+        return True
+    globs = rest
+    if name == "find":
+        rest = rest[: next((at for at, word in enumerate(rest) if word in {"-exec", "-execdir"}), len(rest))]
+        globs = rest[: next((at for at, word in enumerate(rest) if word.startswith("-")), len(rest))]
+    if any("$" in word or "`" in word for word in rest) or any(word[:1] in {*"*?[{"} for word in globs):
+        return False  # what the shell puts there may be an option
+    return _is_strict((name, *rest))
+
+
+SHELLS = frozenset({"bash", "sh", "dash", "zsh"})
+CANNOT_RUN = frozenset({
+    "cd", "pushd", "popd", ":", "set", "shift", "read", "exit", "return", "break", "continue", "true", "false", "test",
+    "[", "echo", "printf", "pwd", "cat", "wc", "head", "tail", "ls", "basename", "dirname", "grep", "cut", "tr", "nl",
+    "stat", "done", "fi", "esac", "}",
+})  # fmt: skip
+"""They run no other program, whatever their arguments are."""
+
+
 def _is_strict(words: Sequence[str]) -> bool:
     return isinstance(read_only(words), Read)
 

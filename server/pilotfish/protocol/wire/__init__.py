@@ -9,6 +9,7 @@ in UTC.
 """
 
 from pilotfish.protocol.wire.approvals import *
+from pilotfish.protocol.wire.background import *
 from pilotfish.protocol.wire.base import *
 from pilotfish.protocol.wire.connections import *
 from pilotfish.protocol.wire.content import *

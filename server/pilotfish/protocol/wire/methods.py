@@ -14,6 +14,12 @@ from pilotfish.protocol.wire.approvals import (
     ApprovalRequest,
     ApprovalResolved,
 )
+from pilotfish.protocol.wire.background import (
+    BackgroundBranchParams,
+    BackgroundBranchResult,
+    BackgroundStartParams,
+    BackgroundStartResult,
+)
 from pilotfish.protocol.wire.base import Empty, Wire
 from pilotfish.protocol.wire.connections import (
     EndpointAddParams,
@@ -160,6 +166,35 @@ _ROWS: tuple[Method, ...] = (
         RestoreResult,
         "Goes back to the point before a turn, with files and conversation.",
     ),
+    Method(
+        "background/start",
+        "client",
+        BackgroundStartParams,
+        BackgroundStartResult,
+        "Runs a task in the background, in a worktree of the current commit.",
+    ),
+    Method(
+        "background/resume",
+        "client",
+        SessionParams,
+        SessionResult,
+        "Continues a task in the background whose process is gone, or that failed or was stopped.",
+    ),
+    Method(
+        "background/takeOver",
+        "client",
+        SessionParams,
+        UndoResult,
+        "Makes the changes of a task in the user's files, as a turn that is reviewed and undone like any other.",
+    ),
+    Method(
+        "background/branch",
+        "client",
+        BackgroundBranchParams,
+        BackgroundBranchResult,
+        "Makes a branch of the changes of a task.",
+    ),
+    Method("background/discard", "client", SessionParams, Empty, "Drops the worktree and the changes of a task."),
     Method(
         "review/list",
         "client",

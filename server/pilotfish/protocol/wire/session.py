@@ -24,6 +24,19 @@ class Usage(Wire):
     """requests to models whose price is not known; `cost` does not count them. Models on this machine cost nothing"""
 
 
+class Background(Whole):
+    """The task of a session that runs in the background, in a worktree and a process of its own."""
+
+    state: Literal["queued", "running", "interrupted", "done", "failed", "cancelled", "applied", "discarded"]
+    """`interrupted`: its process is gone; `background/resume` continues it. `applied`: its changes were taken over"""
+    place: str
+    """where it runs, for the user; empty before it does"""
+    note: str
+    """what the user should know: what stayed behind, why it failed"""
+    has_changes: bool
+    """whether there are changes to take over"""
+
+
 class Session(Whole):
     """A conversation, usually about one workspace folder."""
 
@@ -41,6 +54,8 @@ class Session(Whole):
     usage: Usage
     elsewhere: bool | None = None
     """true if the running turn belongs to another window; only that window receives its updates"""
+    background: Background | None = None
+    """its task in the background, if it has one"""
     imported: bool | None = None
     """true if the session came from a file, which anybody may have written"""
 

@@ -87,6 +87,8 @@ class FileChanged(Wire):
     via: Literal["buffer", "disk"]
     call_id: str | None = None
     old_uri: str | None = None
+    background: bool | None = None
+    """true if the change is in the worktree of a background task, and the file itself is as it was"""
 
 
 class DecidedFile(Wire):

@@ -19,10 +19,12 @@ from typing import ClassVar, Final, cast
 
 from pilotfish.errors import StorageError
 from pilotfish.store.backend import Database
+from pilotfish.store.changes import ChangeSource
 from pilotfish.store.database_errors import DatabaseUnavailable
 from pilotfish.store.postgres.connection import PgConnection, masked
 from pilotfish.store.postgres.known_sessions import KnownSessions
 from pilotfish.store.postgres.locks import AdvisoryLocks
+from pilotfish.store.postgres.notifications import PgNotifications
 from pilotfish.store.postgres.schema import migrate
 from pilotfish.store.postgres.spool import Spool
 from pilotfish.store.postgres.tables import PgTables
@@ -126,6 +128,9 @@ class PostgresDatabase(Database):
     def carry_over(self, previous: Tables, tables: Tables, sessions: Iterable[str]) -> None:  # noqa: ARG002 -- nothing is copied
         # What is unsaved is replayed, and its numbers must follow those on the server.
         previous.close()
+
+    def changes(self) -> ChangeSource:
+        return PgNotifications(self._url, lambda: self._connection.pid if self._connection else None)
 
     def leave(self) -> None:
         self._spool.leave()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, LiteralString, cast
@@ -105,6 +105,15 @@ class PgConnection:
         """Run statements of our own that have no parameters."""
         with _translated(self._pg, self._url):
             self._pg.execute(cast(LiteralString, sql))
+
+    def on_notify(self, handler: Callable[[str, int], None]) -> None:
+        """Call `handler` with the channel and the sending process of each notification, during later statements."""
+        self._pg.add_notify_handler(lambda notify: handler(notify.channel, notify.pid))
+
+    def fileno(self) -> int:
+        """The socket, which can be read when the server has sent something."""
+        with _translated(self._pg, self._url):
+            return self._pg.fileno()
 
     def start_pipeline(self) -> None:
         """Send the statements that follow without waiting for each: only a fetch and `end_pipeline` wait."""

@@ -76,7 +76,8 @@ class AdvisoryLocks:
 
 def _busy(db: PgConnection, key: int) -> SessionBusy:
     row = db.execute(_OWNER, (key,)).fetchone()
-    if row is None:
+    # The server shows the connections of other users without a name and a time: a worker runs a task of ours.
+    if row is None or row[1] is None:
         return SessionBusy("The session is in use by another Pilotfish process.")
     name, since = row
     return SessionBusy(f"The session is in use elsewhere: {name[:-1]}, connected since {since.astimezone():%H:%M}).")

@@ -153,7 +153,74 @@ CREATE FUNCTION delete_unused_blobs(candidates text[]) RETURNS void LANGUAGE sql
     'DELETE FROM blobs WHERE hash = ANY (candidates) AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.hash = blobs.hash)';
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2)
+_V3: Final = """
+-- How processes work on one session together (`tables/controls.py`): the questions of the turn that runs, and what
+-- other processes ask of the one that runs it. Who may only read a session sees its questions and asks for nothing. The
+-- process that runs the turn looks at `sender`, which nobody can forge.
+CREATE TABLE questions (
+    place      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         TEXT COLLATE "C" NOT NULL UNIQUE,
+    session    BIGINT NOT NULL,
+    body       TEXT NOT NULL,
+    resolution TEXT
+);
+CREATE INDEX questions_of_session ON questions (session);
+CREATE TABLE controls (
+    place   BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id      TEXT COLLATE "C" NOT NULL UNIQUE,
+    session BIGINT NOT NULL,
+    kind    TEXT NOT NULL,
+    body    TEXT NOT NULL,
+    sender  TEXT COLLATE "C" NOT NULL DEFAULT current_user,
+    taken   INTEGER NOT NULL DEFAULT 0,
+    reply   TEXT
+);
+CREATE INDEX controls_of_session ON controls (session);
+DO $$
+DECLARE name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['questions', 'controls'] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY readable ON %I FOR SELECT USING'
+            ' (EXISTS (SELECT 1 FROM sessions WHERE key = session))', name);
+        EXECUTE format('CREATE POLICY writable ON %I USING'
+            ' (EXISTS (SELECT 1 FROM sessions WHERE key = session'
+            ' AND (owner = current_user OR share = ''continue'')))', name);
+    END LOOP;
+END $$;
+CREATE POLICY signed ON controls AS RESTRICTIVE FOR INSERT WITH CHECK (sender = current_user);
+CREATE FUNCTION keep_control() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (NEW.sender, NEW.kind, NEW.body, NEW.session, NEW.id) IS DISTINCT FROM
+       (OLD.sender, OLD.kind, OLD.body, OLD.session, OLD.id) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a request cannot be changed';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER keep_control BEFORE UPDATE ON controls FOR EACH ROW EXECUTE FUNCTION keep_control();
+"""
+
+_V4: Final = """
+-- Tasks that run in the background, at most one for a session. They are seen by their owner alone.
+CREATE TABLE jobs (
+    session    TEXT COLLATE "C" PRIMARY KEY,
+    state      TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    place      TEXT NOT NULL,
+    note       TEXT NOT NULL,
+    result     TEXT,
+    created_at DOUBLE PRECISION NOT NULL,
+    updated_at DOUBLE PRECISION NOT NULL,
+    bundle     BYTEA,
+    owner      TEXT COLLATE "C" NOT NULL DEFAULT current_user
+);
+CREATE INDEX jobs_by_state ON jobs (state, created_at);
+ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own ON jobs USING (owner = current_user) WITH CHECK (
+    owner = current_user AND EXISTS (SELECT 1 FROM sessions WHERE id = session AND sessions.owner = current_user));
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4)
 """MIGRATIONS[v] is the SQL from version v to v + 1. Version 0 is a database without our tables."""
 
 VERSION: Final = len(MIGRATIONS)

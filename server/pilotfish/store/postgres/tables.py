@@ -7,7 +7,7 @@ whoever writes. Its statements are sent in a pipeline: a batch costs a few round
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
 
 from pilotfish.conversation.records import MessageRecord
 from pilotfish.errors import StorageError
@@ -18,6 +18,14 @@ from pilotfish.store.tables.blobs import Blobs, hash_of
 from pilotfish.store.tables.bodies import decode
 from pilotfish.store.tables.heads import SELECT_HEAD, SessionHeads
 from pilotfish.store.tables.tables import SESSION_COLUMNS, ShareLevel, Tables
+
+EVERYBODY: Final = "''"
+"""in place of an owner: a channel for changes of sessions that are shared"""
+
+
+def channel(kind: Literal["session", "lists"], name: str) -> str:
+    """The SQL expression for the name of a channel. Channels belong to a database, sessions to a schema in it."""
+    return f"'pilotfish_' || md5(current_schema() || '/{kind}/' || CAST({name} AS text))"
 
 
 class PgTables(Tables):
@@ -51,8 +59,27 @@ class PgTables(Tables):
         self.db.end_pipeline()
         self.known |= self._created | self._pg_heads.stop_locking()
 
+    # Notifications belong to the transaction: the server sends them when it is committed.
+
+    def announce(self, session_id: str) -> None:
+        self.db.execute(f"SELECT pg_notify({channel('session', '?')}, '')", (session_id,))
+
+    def announce_lists(self, session_id: str) -> None:
+        self.db.execute(
+            f"SELECT pg_notify({channel('lists', 'owner')}, ''),"  # noqa: S608 -- SQL of our own
+            f" CASE WHEN share <> 'private' THEN pg_notify({channel('lists', EVERYBODY)}, '') END"
+            " FROM sessions WHERE id = ?",
+            (session_id,),
+        )
+
     def current_user(self) -> str:
         return str(next(iter(self.db.execute("SELECT current_user")))[0])
+
+    def has_workers(self) -> bool:
+        found = self.db.execute(
+            "SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('jobs') AND tgname = 'enqueue_job'"
+        )
+        return found.fetchone() is not None
 
     def begin_read(self) -> None:
         self.db.start_pipeline()
@@ -95,6 +122,7 @@ class PgTables(Tables):
         changed = self.db.execute("UPDATE sessions SET share = ? WHERE id = ? RETURNING id", (level, session_id))
         if changed.fetchone() is None:
             raise StorageError("The session belongs to another user.", remedy="Its owner can share it.")
+        self.db.execute(f"SELECT pg_notify({channel('lists', EVERYBODY)}, '')")
 
     def remember(self, session_id: str) -> None:
         """Keep what is needed to continue a session while the server is out of reach, if it exists."""

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Final, cast
 
 from pilotfish.store.backend import Database
+from pilotfish.store.changes import ChangeSource
 from pilotfish.store.rows import StoreNotice
+from pilotfish.store.sqlite.change_pipe import ChangePipe
 from pilotfish.store.sqlite.database import BUSY_SECONDS, DatabaseFile
 from pilotfish.store.sqlite.scrubbing import PAUSE_SECONDS, Scrubber
 from pilotfish.store.sqlite.tables import SqliteTables
@@ -31,6 +33,7 @@ class SqliteDatabase(Database):
     def __init__(self, directory: Path) -> None:
         self._file = DatabaseFile(directory)
         self._scrubber = Scrubber(self._file)
+        self._pipe = ChangePipe(directory / "watching")
         self._synchronous = ""
         self._unsynced = False
         """whether something was committed since the last sync"""
@@ -43,7 +46,9 @@ class SqliteDatabase(Database):
         db, notices = self._file.open()
         self._synchronous = ""
         self._scrubber.begin()
-        return SqliteTables(db), notices
+        tables = SqliteTables(db)
+        tables.wake = self._pipe.send
+        return tables, notices
 
     def open_reader(self) -> Tables:
         return SqliteTables(self._file.open_reader())
@@ -92,6 +97,9 @@ class SqliteDatabase(Database):
 
     def mark_damaged(self) -> None:
         self._file.mark_suspect()
+
+    def changes(self) -> ChangeSource:
+        return self._pipe
 
     def leave(self) -> None:
         self._file.leave()

@@ -53,6 +53,10 @@ class MemoryOverlay(SqliteTables):
         earlier = self._below(session_id).unfinished(session_id) if self._is_below(session_id) else []
         return [*earlier, *(super().unfinished(session_id) if self.has(session_id) else ())]
 
+    def tail(self, session_id: str, after_n: int) -> list[Entry]:
+        earlier = self._below(session_id).tail(session_id, after_n) if self._is_below(session_id) else []
+        return [*earlier, *(super().tail(session_id, after_n) if self.has(session_id) else ())]
+
     def page(self, session_id: str, before_n: int | None, limit: int) -> RecordPage:
         if not self.has(session_id):
             return self._below(session_id).page(session_id, before_n, limit)

@@ -102,7 +102,47 @@ ALTER TABLE sessions ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN unpriced_requests INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3)
+_V4: Final = """
+-- How processes work on one session together (`tables/controls.py`): the questions of the turn that runs, and what
+-- other processes ask of the one that runs it.
+CREATE TABLE questions (
+    place      INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    session    INTEGER NOT NULL,
+    body       TEXT NOT NULL,
+    resolution TEXT
+);
+CREATE INDEX questions_of_session ON questions (session);
+CREATE TABLE controls (
+    place   INTEGER PRIMARY KEY,
+    id      TEXT NOT NULL UNIQUE,
+    session INTEGER NOT NULL,
+    kind    TEXT NOT NULL,
+    body    TEXT NOT NULL,
+    sender  TEXT NOT NULL DEFAULT '',
+    taken   INTEGER NOT NULL DEFAULT 0,
+    reply   TEXT
+);
+CREATE INDEX controls_of_session ON controls (session);
+"""
+
+_V5: Final = """
+-- Tasks that run in the background, at most one for a session. The times are in seconds.
+CREATE TABLE jobs (
+    session    TEXT PRIMARY KEY,
+    state      TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    place      TEXT NOT NULL,
+    note       TEXT NOT NULL,
+    result     TEXT,
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    bundle     BLOB
+);
+CREATE INDEX jobs_by_state ON jobs (state, created_at);
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4, _V5)
 """MIGRATIONS[v] is the SQL from version v to v + 1. Version 0 is an empty file."""
 
 VERSION: Final = len(MIGRATIONS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Final
 
 from pilotfish.store.database_errors import DamagedDatabase
@@ -27,6 +28,11 @@ class SqliteTables(Tables):
 
     def __init__(self, db: sqlite3.Connection) -> None:
         super().__init__(db, SearchIndex(db), Blobs(db), SqliteHeads(db))
+        self.wake: Callable[[frozenset[str]], None] = lambda _: None
+        """called with the topics of each commit"""
+
+    def report(self, topics: frozenset[str]) -> None:
+        self.wake(topics)
 
     def start_transaction(self) -> None:
         self.db.execute("BEGIN IMMEDIATE")

@@ -32,8 +32,11 @@ from pilotfish.errors import BadRequest, MovedOn, StorageError
 from pilotfish.store.rows import Heads, RecordPage, SessionRow, Snippet, WholeSession
 from pilotfish.store.tables.blobs import Blobs, missing_blob
 from pilotfish.store.tables.bodies import Body, blobs_of, decode, encode, encode_whole
+from pilotfish.store.tables.changes import LISTED, ReportsChanges
 from pilotfish.store.tables.connection import Connection, TextIndex
+from pilotfish.store.tables.controls import ControlTables
 from pilotfish.store.tables.heads import SessionHead, SessionHeads, unknown
+from pilotfish.store.tables.jobs import Jobs
 from pilotfish.store.titles import title_of
 
 LAST_N: Final = 1 << 62
@@ -42,7 +45,7 @@ ShareLevel = Literal["private", "read", "continue"]
 """what the other users of a database may do with a session"""
 
 
-class Tables(ABC):
+class Tables(ReportsChanges, ABC):
     """The tables behind one connection."""
 
     CONTAINS: ClassVar[str] = "instr(body, ?) > 0"
@@ -55,22 +58,27 @@ class Tables(ABC):
     """whether a session that is not here does not exist"""
 
     def __init__(self, db: Connection, index: TextIndex, blobs: Blobs, heads: SessionHeads) -> None:
+        super().__init__()
         self.db = db
         self.index = index
         self.blobs = blobs
+        self.jobs = Jobs(db)
         self._heads = heads
+        self.controls = ControlTables(db, self.key_of, self.touch)
         self._pins: Counter[str] | None = None
 
     # Transactions
 
     def begin(self) -> None:
         self._pins = self.blobs.pins()
+        self.forget_changes()
         self.start_transaction()
         self._heads.refresh()
 
     def commit(self) -> None:
         self._heads.write()
         self.end_transaction()
+        self.report_changes()
 
     def rollback(self) -> None:
         self._heads.forget()
@@ -124,6 +132,7 @@ class Tables(ABC):
                 head.dirty = True
                 self._apply_side_effects(head, entry.n, record)
         head.n, head.seq = n, seq
+        self.touch(session_id, listed=any(entry.record.type in LISTED for entry in entries))
 
     def insert_record(self, key: int, entry: Entry, body: Body) -> None:
         """Insert one kept record with its blobs and its search text."""
@@ -180,6 +189,16 @@ class Tables(ABC):
         rows.sort()
         return RecordPage(tuple(self._entry(row) for row in rows), has_more)
 
+    def tail(self, session_id: str, after_n: int) -> list[Entry]:
+        """What is stored after record `after_n`, in order: kept records and unfinished chunks."""
+        key = self.key_of(session_id)
+        rows = self.db.execute(
+            "SELECT n, seq, type, body FROM records WHERE session = ? AND n > ?"
+            " UNION ALL SELECT n, seq, type, body FROM chunks WHERE session = ? AND n > ? ORDER BY n",
+            (key, after_n, key, after_n),
+        )
+        return [self._entry(row) for row in rows]
+
     def turn_after(self, session_id: str, names: Sequence[str]) -> int | None:
         """The `n` of the first turn start after the first record that contains one of `names`.
 
@@ -228,6 +247,10 @@ class Tables(ABC):
         """Who owns the sessions that this process makes. Empty where a database has one user."""
         return ""
 
+    def has_workers(self) -> bool:
+        """Whether tasks can be queued for workers: only in a database whose administrator has set that up."""
+        return False
+
     # Blobs
 
     def get_blob(self, hash_: str) -> bytes:
@@ -251,6 +274,7 @@ class Tables(ABC):
         )
         if row.title:
             self.index.set_title(self.key_of(row.id), row.title)
+        self.touch(row.id, listed=True)
 
     def get(self, session_id: str) -> SessionRow:
         row = self.db.execute(SELECT_SESSIONS + " WHERE id = ?", (clean(session_id),)).fetchone()
@@ -288,12 +312,14 @@ class Tables(ABC):
         head = self.head(session_id)
         self._set_title(head, title)
         self.db.execute("UPDATE sessions SET named = 1 WHERE key = ?", (head.key,))
+        self.touch(session_id, listed=True)
 
     def improve_title(self, session_id: str, title: str) -> None:
         """Set a generated title, unless the user has chosen one."""
         head = self.head(session_id)
         if self.db.execute("SELECT named FROM sessions WHERE key = ?", (head.key,)).fetchone() == (0,):
             self._set_title(head, title)
+            self.touch(session_id, listed=True)
 
     def share(self, session_id: str, level: ShareLevel) -> None:  # noqa: ARG002 -- for databases with several users
         """Set what the other users of the database may do with a session."""
@@ -308,12 +334,16 @@ class Tables(ABC):
             "UPDATE sessions SET model = coalesce(?, model), mode = coalesce(?, mode) WHERE key = ?",
             (model, mode, self.head(session_id).key),
         )
+        self.touch(session_id, listed=True)
 
     def delete(self, session_id: str) -> None:
         key = self.key_of(session_id)
+        self.touch(session_id, listed=True)
         self._heads.drop(clean(session_id))
         self.index.forget(key)
+        self.controls.forget(key)
         self.blobs.forget(key)
+        self.jobs.forget(clean(session_id))
         self.db.execute("DELETE FROM chunks WHERE session = ?", (key,))
         self.db.execute("DELETE FROM records WHERE session = ?", (key,))
         self.db.execute("DELETE FROM sessions WHERE key = ?", (key,))

@@ -44,7 +44,7 @@ async def _with_note(context: Context, args: Remember) -> Rewrite:
     text = (await context.workspace.read(path)).text if await asyncio.to_thread(path.exists) else "# Memory\n\n"
     line = f"- {one_line(args.note)}\n"
     if line in text:
-        raise ToolError("The memory has this note already")
+        raise ToolError("The memory already has this note")
     return Rewrite(text + ("" if text.endswith("\n") or not text else "\n") + line)
 
 

@@ -102,7 +102,7 @@ async def _image(context: Context, path: Path, media_type: str, args: ReadFileAr
     except TooBig:
         raise ToolError(f"{args.path} is an image of more than {MAX_IMAGE / 1e6:.1f} MB; make it smaller") from None
     if not data.startswith(_SIGNATURES[media_type]):
-        raise ToolError(f"{args.path} is named like an image ({media_type}) and is none")
+        raise ToolError(f"{args.path} has the name of an image ({media_type}) but is not one")
     text = f"[{media_type}, {len(data):,} bytes; the image follows in the next message]"
     return Result(text=text, images=(Image(media_type=media_type, data=data),))
 

@@ -67,7 +67,7 @@ def renaming_of(old: Path, new: Path, before: bytes, after: bytes) -> FileChange
 
 
 def change_of_step(step: UndoStep, via: Literal["buffer", "disk"]) -> FileChange:
-    old, new = (_text(step.now), _text(step.then))
+    old, new = (text_of_bytes(step.now), text_of_bytes(step.then))
     added, removed = count(old, new)
     kind: Literal["created", "edited", "deleted", "renamed"] = "edited"
     if step.now is None:
@@ -88,5 +88,6 @@ def change_of_step(step: UndoStep, via: Literal["buffer", "disk"]) -> FileChange
     )
 
 
-def _text(data: bytes | None) -> str:
+def text_of_bytes(data: bytes | None) -> str:
+    """The text of a file for counting lines; empty if it is none."""
     return unify(decode_or_none(data) or "") if data else ""

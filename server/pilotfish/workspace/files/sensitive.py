@@ -30,6 +30,12 @@ def mark_of(paths: Iterable[Path | str], home: Path) -> Sensitivity | None:
     return _mark_of(tuple(map(str, paths)), str(home))
 
 
+def may_name_secret(name: str) -> bool:
+    """Whether something of this name can be secret in a folder that is not secret itself. Where it lies decides: ask
+    `mark_of` then, which takes much longer."""
+    return _secret_names().match(_plain_name(name)) is not None
+
+
 def hard_link_mark(path: str, root: Path | None, home: Path) -> Sensitivity | None:
     """The mark of a secret file that `path` is a hard link to.
 
@@ -105,11 +111,12 @@ def _plain_name(name: str) -> str:
 
 def _pattern(globs: str) -> re.Pattern[str]:
     """`*` is within a name, `x/**` is x and all below it; a pattern may begin at any directory."""
-    choices: list[str] = []
-    for glob in globs.split():
-        escaped = re.escape(glob).replace(r"/\*\*", "(?:/.*)?").replace(r"\*", "[^/]*")
-        choices.append(re.sub(r"\\\{(.*?)\\\}", lambda match: f"(?:{match[1].replace(',', '|')})", escaped))
-    return re.compile(f"(?:^|/)(?:{'|'.join(choices)})$")
+    return re.compile(f"(?:^|/)(?:{'|'.join(map(_expression, globs.split()))})$")
+
+
+def _expression(glob: str) -> str:
+    escaped = re.escape(glob).replace(r"/\*\*", "(?:/.*)?").replace(r"\*", "[^/]*")
+    return re.sub(r"\\\{(.*?)\\\}", lambda match: f"(?:{match[1].replace(',', '|')})", escaped)
 
 
 _DATA = "{json,yaml,yml,toml,ini,xml,txt,csv,env,properties,conf,cfg,enc,plist}"
@@ -180,6 +187,14 @@ def _table() -> tuple[tuple[Sensitivity, re.Pattern[str], bool], ...]:
         *_rows(_DOES_SOMETHING, secret=False, home=False),
         *_rows(_DOES_SOMETHING_AT_HOME, secret=False, home=True),
     )
+
+
+@cache
+def _secret_names() -> re.Pattern[str]:
+    """The last names of the patterns of secrets."""
+    globs = " ".join((*_TELLS_SECRETS.values(), *_TELLS_SECRETS_AT_HOME.values())).split()
+    names = dict.fromkeys(_expression(glob.removesuffix("/**").rpartition("/")[2]) for glob in globs)
+    return re.compile(f"(?:{'|'.join(names)})$")
 
 
 _PUBLIC = re.compile(r"(?:^|/)[^/]*\.pub$")

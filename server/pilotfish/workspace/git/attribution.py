@@ -142,6 +142,8 @@ def install_hook(place: Repository) -> str | None:
     """Install the hook if it is not installed. Returns why it cannot be."""
     if place.foreign_hooks is not None:
         return f"the hooks of this repository are in {place.foreign_hooks}"
+    if place.hook.parent.is_symlink():
+        return "the folder of the hooks of this repository is a link"
     if os.path.lexists(place.hook):
         return None if is_ours(place.hook) else "this repository has a prepare-commit-msg hook of its own"
     try:
@@ -157,6 +159,8 @@ def remove_hook(place: Repository) -> None:
     with contextlib.suppress(OSError):
         if is_ours(place.hook):
             place.hook.unlink()
+    if place.trailers.parent.is_symlink():
+        return
     with contextlib.suppress(OSError):
         place.trailers.unlink(missing_ok=True)
         place.trailers.parent.rmdir()
@@ -170,7 +174,10 @@ def is_ours(hook: Path) -> bool:
 
 
 def write_trailers(place: Repository, commit: str, trailers: Sequence[tuple[str, str]]) -> None:
-    """What the hook adds to the next commit's message, by path from the top of the work tree."""
+    """What the hook adds to the next commit's message, by path from the top of the work tree. A folder that is a link
+    is not written to: a confined command can make it, and it may lead anywhere."""
+    if place.trailers.parent.is_symlink():
+        return
     lines = [commit, *(f"{path}\t{trailer}" for path, trailer in trailers if not set(path) & {"\t", "\n", '"', "\\"})]
     place.trailers.parent.mkdir(exist_ok=True)
     _replace(place.trailers, "\n".join(lines) + "\n", 0o644)

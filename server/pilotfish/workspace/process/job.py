@@ -41,7 +41,7 @@ class Job:
         *,
         command: str,
         process: asyncio.subprocess.Process,
-        family: ProcessTree,
+        tree: ProcessTree,
         output: Pipe,
         place: Pipe,
         tell: Callable[[str], None],
@@ -55,7 +55,7 @@ class Job:
         self.confinement = confinement
         self.wanted = False
         """started in the background on purpose: it outlives the turn that started it, stopped or not"""
-        self.family = family
+        self.tree = tree
         self.spool = Spool()
         self.started = time.monotonic()
         self.max_output = MAX_OUTPUT_BYTES
@@ -120,11 +120,11 @@ class Job:
         self._live_output.flush()
 
     async def living(self) -> frozenset[int]:
-        """The processes of the family. None only when nobody was found twice in a row, and nobody was in doubt."""
+        """The processes of the tree. None only when nobody was found twice in a row, and nobody was in doubt."""
         deadline = time.monotonic() + DOUBT
         looks = 0
         while True:
-            members = self.family.members(leader_alive=self.code is None)
+            members = self.tree.members(leader_alive=self.code is None)
             if members.sure:
                 return members.sure
             if members.unsure and time.monotonic() < deadline:
@@ -147,14 +147,14 @@ class Job:
         return await asyncio.to_thread(plain_text, data) if len(data) > AT_ONCE else plain_text(data)
 
     async def kill(self, grace: float) -> None:
-        """TERM, then KILL, to every process of the family; returns when none is left."""
+        """TERM, then KILL, to every process of the tree; returns when none is left."""
         for number, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, KILL_WAIT)):
             deadline = time.monotonic() + patience
             pause = 0.01
             sent: set[int] = set()  # one TERM each: many programs take a second one as "at once"
             while members := await self.living():
-                self.family.send(number, members - sent, leader_alive=self.code is None)
-                self.family.send(signal.SIGCONT, members - sent, leader_alive=self.code is None)
+                self.tree.send(number, members - sent, leader_alive=self.code is None)
+                self.tree.send(signal.SIGCONT, members - sent, leader_alive=self.code is None)
                 sent |= members
                 if time.monotonic() > deadline:
                     break
@@ -165,10 +165,10 @@ class Job:
         await asyncio.wait({self._pump}, timeout=DRAIN_SECONDS)
 
     def kill_at_once(self) -> None:
-        """KILL to every process of the family; nothing is waited for."""
-        members = self.family.members(leader_alive=self.code is None)
+        """KILL to every process of the tree; nothing is waited for."""
+        members = self.tree.members(leader_alive=self.code is None)
         if members.sure:
-            self.family.send(signal.SIGKILL, members.sure, leader_alive=self.code is None)
+            self.tree.send(signal.SIGKILL, members.sure, leader_alive=self.code is None)
 
     def close(self) -> None:
         self._live_output.flush()

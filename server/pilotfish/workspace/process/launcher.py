@@ -18,7 +18,7 @@ from typing import Literal
 
 from pilotfish.errors import ToolError
 from pilotfish.policy.shell.analysis import study
-from pilotfish.policy.shell.effects import Effect
+from pilotfish.policy.shell.effects import Effect, effect_of
 from pilotfish.workspace.git.repository import tame_repository, tracked
 from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.process.job import Job
@@ -130,7 +130,7 @@ class Launcher:
             place.close()
             confinement.end()
             if isinstance(error, OSError):
-                raise ToolError(f"The command could not be started: {error.strerror}") from error
+                raise ToolError(f"The command could not be started: {error.strerror or error}") from error
             raise
         finally:
             confined.close()
@@ -139,7 +139,7 @@ class Launcher:
         return Job(
             command=command,
             process=process,
-            family=ProcessTree(process.pid, marker, born),
+            tree=ProcessTree(process.pid, marker, born),
             output=output,
             place=place,
             tell=tell,
@@ -196,12 +196,13 @@ class Launcher:
             if leave.view is not None:
                 return Protection(roots=()), ()  # all it changes is thrown away
             hidden = self._hidden(command, leave) if leave.hides_secrets else ()
+            programs = _writing_programs(command) if leave.hides_secrets else _programs(command)
             found = protect(
-                self.roots, programs=_programs(command), allowed=leave.paths, home=sandbox.home, environ=self._environ
+                self.roots, programs=programs, allowed=leave.paths, home=sandbox.home, environ=self._environ
             )
             if leave.hides_secrets:
                 found = protect_instructions(found, leave.paths)
-                found = protect_repositories(found, _programs(command))
+                found = protect_repositories(found, programs)
             return pin(found, hidden), hidden
 
         protected, hidden = await asyncio.to_thread(protection)
@@ -250,3 +251,18 @@ class Launcher:
 def _programs(command: str) -> frozenset[str]:
     """The programs that a command line names."""
     return frozenset(Path(words[0]).name for words in study(command).found if words)
+
+
+def _writing_programs(command: str) -> frozenset[str]:
+    """Those that the line runs for more than reading: `git status` and `pip list` open nothing for the rest of it."""
+    harmless = {Effect.READS}
+    return frozenset(
+        name
+        for words in study(command).found
+        if words and (name := Path(words[0]).name)
+        if effect_of(words).effect not in (harmless | {Effect.RUNS} if name in SCRIPT_RUNNERS else harmless)
+    )
+
+
+SCRIPT_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+"""Their scripts install nothing; `uv run` does."""

@@ -2,7 +2,7 @@
 
 A command and all its descendants inherit an environment marker and, unless they ask for their own, a session. Where
 there is `/proc` both are read; elsewhere the process group is all that can be known. A process that is just becoming
-another program has no environment for a moment: of such a one it cannot be told yet whose it is.
+another program has no environment for a moment, so it is not known yet whose it is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MARKER = "PILOTFISH_COMMAND"
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Processes alive now, and those of whom it cannot be told yet."""
+    """Processes alive now, and those of whom it is not known yet."""
 
     sure: frozenset[int] = frozenset()
     unsure: frozenset[int] = frozenset()

@@ -289,7 +289,7 @@ class Processes:
 
     async def _spawn(self, command: str, tell: Tell, leave: Leave, redirected: Redirected | None) -> Job:
         job = await self._launcher.launch(command, self.cwd, tell, leave, redirected)
-        self._running[job.family.leader] = job
+        self._running[job.tree.leader] = job
         return job
 
     async def _wait_spawned(self) -> None:
@@ -311,7 +311,7 @@ class Processes:
         return (f"the working directory {gone} no longer exists; the command ran in {self.cwd}",)
 
     def _keep(self, job: Job) -> Job:
-        self._running.pop(job.family.leader, None)
+        self._running.pop(job.tree.leader, None)
         job.id = f"bg{len(self._jobs) + 1}"
         self._jobs[job.id] = job
         return job
@@ -321,7 +321,7 @@ class Processes:
     ) -> Finished:
         output = await job.new_output()
         if left is None:
-            self._running.pop(job.family.leader, None)
+            self._running.pop(job.tree.leader, None)
             job.close()
         job.confinement.end()
         return Finished(
@@ -346,9 +346,9 @@ class Processes:
 
     async def _kill(self, job: Job, grace: float, then: Callable[[], None]) -> None:
         if await job.living():
-            self._killed.append(KilledProcess(pid=job.family.leader, command=job.command))
+            self._killed.append(KilledProcess(pid=job.tree.leader, command=job.command))
             await job.kill(grace)
-        self._running.pop(job.family.leader, None)
+        self._running.pop(job.tree.leader, None)
         then()
 
     async def _sweep(self, spared: Collection[Job] = ()) -> None:
@@ -359,7 +359,7 @@ class Processes:
         while (strays := find(self._launcher.name).sure) and time.monotonic() < deadline:
             # Looked for after the strays: what a spared job starts in between counts as its own.
             for job in spared:
-                strays -= find(job.family.marker).sure
+                strays -= find(job.tree.marker).sure
             if not strays:
                 return
             for pid in strays:

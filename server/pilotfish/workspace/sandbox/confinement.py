@@ -1,7 +1,7 @@
 """What stands around one command of the workspace sandbox, and what it refused the command.
 
-A refusal is told in such a way that the user can be asked for exactly that. The hosts are exact where a program used
-the proxy. Everything else is read from the command's own error messages, which do not know of a sandbox: a path counts
+A refusal is reported so that the user can be asked for exactly what was refused. The hosts are exact where a program
+used the proxy. Everything else is read from the command's own error messages, which know of no sandbox: a path counts
 only if the sandbox really kept it from being written.
 """
 
@@ -52,12 +52,12 @@ class Denied:
     @property
     def words(self) -> str:
         """for the model and for people"""
-        told: list[str] = []
+        parts: list[str] = []
         if self.network:
-            told.append(f"the network ({', '.join(self.hosts)})" if self.hosts else "the network")
+            parts.append(f"the network ({', '.join(self.hosts)})" if self.hosts else "the network")
         if self.paths:
-            told.append("writing " + ", ".join(map(str, self.paths)))
-        return "the sandbox refused " + " and ".join(told) if told else ""
+            parts.append("writing " + ", ".join(map(str, self.paths)))
+        return "the sandbox refused " + " and ".join(parts) if parts else ""
 
 
 NOTHING_DENIED = Denied()
@@ -98,8 +98,8 @@ class Confinement:
             return ()
         names = [os.path.relpath(path, self.room.cwd) for path in self.room.hidden]
         more = f" and {len(names) - MAX_PATHS} more" if len(names) > MAX_PATHS else ""
-        told = ", ".join(names[:MAX_PATHS]) + more
-        return (f"secret files were empty for this command: {told}; set for_real to ask the user",)
+        shown = ", ".join(names[:MAX_PATHS]) + more
+        return (f"secret files were empty for this command: {shown}; set for_real to ask the user",)
 
     def denied(self, output: str, code: int | None) -> Denied:
         """What a command was refused that wrote this output. One that succeeded can only have named hosts in vain."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Literal
 
 from pilotfish.errors import ToolError
-from pilotfish.workspace.files.sensitive import mark_of, secrets_at_home
+from pilotfish.workspace.files.sensitive import mark_of, may_name_secret, secrets_at_home
 from pilotfish.workspace.git.repository import linked_git_folder
 from pilotfish.workspace.own_programs import find_program
 from pilotfish.workspace.sandbox import landlock, seccomp
@@ -281,6 +281,7 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
     inodes: dict[int, None] = dict.fromkeys(stat.st_ino for stat in secrets_at_home(home))
     others: list[tuple[int, str]] = []
     waiting = [str(root) for root in roots]
+    in_secret = any(_is_secret(f"{root}/name", home) for root in waiting)
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))
@@ -295,7 +296,7 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
         for entry in entries:
             if entry.is_symlink() or entry.name in PUBLISHED:
                 continue  # where a link leads is hidden there
-            if (mark := mark_of((entry.path,), home)) is not None and mark.secret:
+            if (in_secret or may_name_secret(entry.name)) and _is_secret(entry.path, home):
                 found[Path(entry.path)] = None
                 inodes[entry.inode()] = None
             elif entry.is_dir(follow_symlinks=False):
@@ -306,6 +307,11 @@ def secret_files(roots: Iterable[Path], home: Path) -> tuple[Path, ...]:
     if len(found) > MAX_HIDDEN:
         raise ToolError("The workspace has too many secret files to hide. Set for_real to ask the user")
     return tuple(found)
+
+
+def _is_secret(path: str, home: Path) -> bool:
+    mark = mark_of((path,), home)
+    return mark is not None and mark.secret
 
 
 Layer = Literal["show", "hide"]
@@ -321,7 +327,7 @@ def _layers(scene: Scene, home: Path | None) -> dict[Path, Layer]:
             if place.exists() and place != Path("/"):
                 layers[place] = how
 
-    lay(HIDDEN_FOLDERS, "hide")
+    lay((*HIDDEN_FOLDERS, tempfile.gettempdir()), "hide")
     lay(HIDDEN_FILES, "hide")
     lay(SYSTEM_IN_HIDDEN, "show")
     if home is not None:
@@ -330,6 +336,7 @@ def _layers(scene: Scene, home: Path | None) -> dict[Path, Layer]:
         lay((home / name for name in TOOL_SECRETS), "hide")
     lay((git for root in scene.roots if (git := linked_git_folder(root)) is not None), "show")
     lay(scene.roots, "show")
+    lay((scene.scratch,), "hide")
     lay(scene.secrets, "hide")
     lay(scene.shown, "show")
     return layers

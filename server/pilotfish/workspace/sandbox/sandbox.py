@@ -198,10 +198,10 @@ class Sandbox:
     def words(self) -> str:
         """for the status page and for people"""
         if self.bwrap is None:
-            told = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
+            words = f"no sandbox: {self.reason}" + ("" if self.network else ", and the network cannot be closed")
         else:
-            told = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
-        return f"{told}; {self.read_only.words}"
+            words = f"bubblewrap: workspace writable, home hidden, {self.network_words}"
+        return f"{words}; {self.read_only.words}"
 
     @property
     def network_words(self) -> str:
@@ -234,6 +234,7 @@ class Sandbox:
         mounts += ["--ro-bind", str(room.folders.base / "gitconfig"), f"{OWN_FOLDER}/gitconfig"]
         for place in (*room.roots, *room.writable):
             mounts += ["--bind", str(room.sources.get(place, place)), str(place)]
+        mounts += ["--tmpfs", str(room.folders.base)] if self._shows(room) else []
         mounts += room.protection.binds()
         for place in sorted(room.hidden, key=lambda path: len(path.parts)):
             mounts += ["--ro-bind", str(room.folders.base / ("nothing" if place.is_dir() else "empty")), str(place)]
@@ -256,11 +257,17 @@ class Sandbox:
             confine += ["--uid", str(os.getuid()), "--gid", str(os.getgid())]
         return Confined([*room.prefix, self.bwrap, *mounts, *confine, "--", *command], fds)
 
+    def _shows(self, room: Room) -> bool:
+        """Whether the workspace holds the session's own folders."""
+        return any(room.folders.base.is_relative_to(place) for place in (*room.roots, *room.writable))
+
     def _hidden(self, room: Room, open_network: bool) -> list[str]:
         """Hides homes, sockets and keys, and puts the session's folders and the home's toolchains in their place."""
         empty = str(room.folders.base / "empty")
         own = {Path("/tmp"): room.folders.tmp}  # noqa: S108 - the sandbox's own
-        hidden = {Path(os.path.realpath(place)) for place in HIDDEN_FOLDERS if Path(place).is_dir()}
+        # Where `TMPDIR` points, the folders of all sessions lie, with the sockets of their proxies.
+        places = (*HIDDEN_FOLDERS, tempfile.gettempdir())
+        hidden = {Path(os.path.realpath(place)) for place in places if Path(place).is_dir()}
         shown = [*SYSTEM_IN_HIDDEN, *(NAME_SERVICES if open_network else ()), sys.base_prefix]
         emptied = list(HIDDEN_FILES)
         if self.home is not None and self.home.is_dir() and self.home != Path("/"):

@@ -43,11 +43,16 @@ def corrected(status: int, body: bytes, request: bytes, *, streamed: bool) -> Co
     if status != 200:
         return Corrected(status, body)
     if error:
-        code = cast("Json", error).get("code") if isinstance(error, dict) else None
-        return Corrected(code if isinstance(code, int) and 400 <= code < 600 else 500, body)
+        return Corrected(_status_in(error), body)
     if streamed and (events := _as_events(answer)):
         return Corrected(200, _stream(events), events=True)
     return Corrected(status, body)
+
+
+def _status_in(error: Any) -> int:
+    """The status that an error names in its `code`, or in its `status` (Azure). 500 if it names none."""
+    named = [cast("Json", error).get(field) for field in ("code", "status")] if isinstance(error, dict) else []
+    return next((status for status in named if isinstance(status, int) and 400 <= status < 600), 500)
 
 
 def corrected_event(event: bytes) -> bytes:
@@ -160,7 +165,8 @@ def _call_in_text(text: str, tools: Iterable[bytes]) -> Json | None:
 
 
 def _as_events(answer: Any) -> list[Json]:
-    """The events that carry a whole answer. Empty if it is not an answer of a known dialect."""
+    """The events that carry a whole answer. Empty if it is not an answer of a known dialect. Raises ValueError for an
+    answer that is only promised."""
     if isinstance(answer, list):  # Google without SSE
         chunks = cast("list[Json]", answer)
         return chunks if chunks and "candidates" in chunks[0] else []
@@ -174,16 +180,32 @@ def _as_events(answer: Any) -> list[Json]:
         return _chat_chunk(whole, choices[0]["message"], choices[0].get("finish_reason"))
     if whole.get("type") == "message" and isinstance(blocks := whole.get("content"), list):
         return list(_anthropic_events(cast("list[Json]", blocks), whole))
+    if whole.get("object") == "response" and whole.get("status") in ("queued", "in_progress"):
+        raise ValueError("the answer is not finished")
     if whole.get("object") == "response" and isinstance(items := whole.get("output"), list):
         return list(_responses_events(cast("list[Json]", items), whole))
     return []
 
 
+THINK = re.compile(r"(</?think>)")
+
+
 def _chat_chunk(rest: Mapping[str, Any], message: Json, finish: str | None) -> list[Json]:
+    """The chunks of one answer. The library looks for thoughts in the text only where their tags are chunks."""
     made: list[Json] = message.get("tool_calls") or []
     calls: list[Json] = [{**call, "index": index} for index, call in enumerate(made)]
-    choice: Json = {"index": 0, "delta": {**message, "tool_calls": calls or None}, "finish_reason": finish or "stop"}
-    return [{"created": 0, **rest, "object": "chat.completion.chunk", "choices": [choice]}]
+    text = message.get("content")
+    pieces: list[str] = THINK.split(text) if isinstance(text, str) and text.startswith("<think>") else []
+    spoken: list[Json] = [{"content": piece} for piece in pieces if piece]
+    last: Json = {**message, "tool_calls": calls or None}
+    if spoken:
+        last["content"] = None
+    chunk: Json = {"created": 0, **rest, "object": "chat.completion.chunk"}
+    between: Json = {**chunk, "usage": None}
+    return [
+        *({**between, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in spoken),
+        {**chunk, "choices": [{"index": 0, "delta": last, "finish_reason": finish or "stop"}]},
+    ]
 
 
 def _anthropic_events(blocks: list[Json], rest: Mapping[str, Any]) -> Iterator[Json]:
@@ -199,7 +221,7 @@ def _anthropic_events(blocks: list[Json], rest: Mapping[str, Any]) -> Iterator[J
                 start |= {"thinking": "", "signature": ""}
                 deltas = [{"type": "thinking_delta", "thinking": block["thinking"]}]
                 deltas += [{"type": "signature_delta", "signature": block.get("signature", "")}]
-            case "tool_use":
+            case _ if isinstance(block.get("input"), dict):  # a call, of ours or of a tool of the provider
                 start["input"] = {}
                 deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
             case _:
@@ -217,7 +239,8 @@ def _responses_events(items: list[Json], response: Json) -> Iterator[Json]:
     yield {"type": "response.created", "sequence_number": 0, "response": {**response, "output": []}}
     for index, item in enumerate(items):
         place: Json = {"sequence_number": 0, "output_index": index}
-        yield {"type": "response.output_item.added", **place, "item": item}
+        is_mcp = item["type"] == "mcp_call"
+        yield {"type": "response.output_item.added", **place, "item": {**item, "arguments": ""} if is_mcp else item}
         place["item_id"] = item.get("id")
         if item["type"] == "message":
             for number, part in enumerate(item["content"]):
@@ -228,6 +251,9 @@ def _responses_events(items: list[Json], response: Json) -> Iterator[Json]:
             for number, part in enumerate(item.get("summary") or ()):
                 text = {**place, "summary_index": number, "delta": part["text"]}
                 yield {"type": "response.reasoning_summary_text.delta", **text}
+        elif is_mcp:
+            yield {"type": "response.mcp_call_arguments.delta", **place, "delta": item["arguments"]}
+            yield {"type": "response.mcp_call_arguments.done", **place, "arguments": item["arguments"]}
         yield {"type": "response.output_item.done", **place, "item": item}
     ended = "response.incomplete" if response.get("status") == "incomplete" else "response.completed"
     yield {"type": ended, "sequence_number": 0, "response": response}

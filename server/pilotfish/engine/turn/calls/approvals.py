@@ -366,7 +366,7 @@ def _trial(preview: Preview | None, untried: str) -> tuple[str, ...]:
 def _disguises(call: CanonicalToolCall) -> str:
     """A warning about words that look like others, for the reason of the question, which every client shows."""
     found = mixed_scripts(json.dumps(call.args, ensure_ascii=False))
-    return f". Careful, letters of another script: {one_line('; '.join(found[:3]))}" if found else ""
+    return f". Warning: it has letters of another script: {one_line('; '.join(found[:3]))}" if found else ""
 
 
 def _rule(verdict: Verdict) -> str | None:
