@@ -1713,7 +1713,7 @@ export interface Settings {
   temperature?: number;
   /** whether commands are confined where the system can do so */
   sandbox?: "auto" | "off";
-  /** whether `web_fetch` may use the network, and confined commands when they are allowed to */
+  /** whether `web_fetch` and `web_search` may use the network, and confined commands when they are allowed to */
   network?: boolean;
   /** hosts that confined commands may reach without a question: `pypi.org`, `*.npmjs.org`, `example.org:8080`; `*` for the whole network */
   allowedHosts?: string[];

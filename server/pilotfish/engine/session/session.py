@@ -13,14 +13,15 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pilotfish.conversation.messages import CallStatus, CanonicalToolCall, Category
+from pilotfish.conversation.messages import CallStatus, CanonicalToolCall, Category, as_news
 from pilotfish.conversation.records import NoticeRecord, Record, SessionRecord, SteerRecord
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.hooks import Hooks
 from pilotfish.engine.frontend import Outcome
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.mcp.servers import Servers
-from pilotfish.engine.prompt import MentionedText, PreparedPrompt, prepare
+from pilotfish.engine.named_files import NamedFiles, named_files
+from pilotfish.engine.prompt import MentionedText, PreparedPrompt, plain_text, prepare
 from pilotfish.engine.session.briefing import Briefing
 from pilotfish.engine.session.mentioned_text import read_mention
 from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt, WhenBusy
@@ -33,6 +34,7 @@ from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.tables.jobs import UNFINISHED
+from pilotfish.tools.families import family_of
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
@@ -263,6 +265,15 @@ class LiveSession:
             turn = self.turn
             waiting.take_back = turn.steer(prepared.content, lambda: self._steered(turn, waiting, prepared))
 
+    async def _prepared(self, blocks: Sequence[Mapping[str, Any]]) -> PreparedPrompt:
+        """The prompt for the model. For a model that does not look for files itself, with those that it names."""
+        family, trusted = family_of(self.model().model_name), self.ports.trusted
+        files = await named_files(plain_text(blocks), self.workspace) if family.works_in_text else NamedFiles()
+        prepared = await prepare(blocks, self.workspace, self._read_mention, trusted=trusted, also=files.named)
+        if files.listed and not self.conversation.history:
+            prepared.content.insert(0, as_news(f"Files of the workspace: {', '.join(files.listed)}"))
+        return prepared
+
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. Queued prompts stay in the queue until the user continues."""
         if self._compacting is not None:
@@ -408,7 +419,7 @@ class LiveSession:
                 await self.conversation.resume_history()
                 prepared = PreparedPrompt()
             else:
-                prepared = await prepare(waiting.blocks, self.workspace, self._read_mention, trusted=self.ports.trusted)
+                prepared = await self._prepared(waiting.blocks)
                 optimistic = self.ports.trusted or self.ports.trust_undecided
                 situation = await self.briefing.with_prompt(waiting.context, trusted=optimistic)
                 prepared.content.insert(0, situation)
