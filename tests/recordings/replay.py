@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import re
+import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -203,6 +204,7 @@ class Replay:
         options, parameters = model.prepare_request(None, PARAMETERS)
         read = ModelResponse(parts=[])
         try:
+            warnings.simplefilter("ignore", UserWarning)  # it warns of items that it does not read
             if recording.is_stream:
                 async with model.request_stream(model.prepare_messages(messages), options, parameters) as stream:
                     async for _ in stream:

@@ -233,6 +233,7 @@ class Client:
         capabilities: Mapping[str, Any],
         folders: Sequence[Path],
         process_id: int | None = None,
+        client_name: str = "",
     ) -> Any:
         params: dict[str, Any] = {
             "processId": process_id,
@@ -240,6 +241,8 @@ class Client:
             "capabilities": capabilities,
             "workspaceFolders": [{"uri": folder.as_uri(), "name": folder.name} for folder in folders],
         }
+        if client_name:
+            params["clientInfo"] = {"name": client_name}
         if hello is not None:
             params["initializationOptions"] = {"pilotfish": hello}
         self.initialized = await self.request("initialize", params)
@@ -416,6 +419,7 @@ async def connect(
     capabilities: Mapping[str, Any] | None = None,
     folders: Sequence[Path] | None = None,
     settings: Mapping[str, Any] | None = None,
+    client_name: str = "",
     **more: str,
 ) -> AsyncGenerator[Client]:
     """A client of a fresh server in this folder, initialized; both are gone afterwards."""
@@ -423,7 +427,8 @@ async def connect(
     if hello is not None and settings is not None:
         hello = {**hello, "settings": settings}
     try:
-        await client.initialize(hello=hello, capabilities=capabilities or {}, folders=folders or [folder])
+        roots = folders or [folder]
+        await client.initialize(hello=hello, capabilities=capabilities or {}, folders=roots, client_name=client_name)
         yield client
         client.laws.check()
     finally:

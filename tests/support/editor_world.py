@@ -47,12 +47,18 @@ class World:
     @contextlib.asynccontextmanager
     async def screen(self, name: str, *arguments: str, size: tuple[int, int] = (120, 50)) -> AsyncGenerator[Screen]:
         """An editor in the workspace, when it shows `greet.py`."""
+        async with self.command(name, *arguments, size=size) as screen:
+            await screen.shows("greet.py", "def greet")
+            yield screen
+
+    @contextlib.asynccontextmanager
+    async def command(self, name: str, *arguments: str, size: tuple[int, int] = (120, 50)) -> AsyncGenerator[Screen]:
+        """A program in the workspace."""
         # A socket's path may only be about a hundred bytes long.
         with tempfile.TemporaryDirectory(prefix="pf") as short:
             screen = Screen(program("tmux"), Path(short) / "tmux")
             await screen.start([program(name), *arguments], self.environ, self.folder, size)
             try:
-                await screen.shows("greet.py", "def greet")
                 yield screen
             finally:
                 await screen.stop()

@@ -283,9 +283,15 @@ def _call(
     call: CanonicalToolCall, *, first: bool, diffs: Sequence[schema.FileEditToolCallContent] = ()
 ) -> schema.ToolCallStart | schema.ToolCallProgress:
     content: list[ToolContent] = list(diffs)
-    if call.error or not diffs:
-        text = f"```diff\n{call.diff}\n```" if call.diff else call.error or (call.result.text if call.result else "")
-        content += [acp.tool_content(acp.text_block(text))] if text else []
+    kind = _kind(call)
+    texts: list[str] = []
+    if call.diff and not diffs:
+        texts.append(f"```diff\n{call.diff}\n```")
+    if call.error:
+        texts.append(call.error)
+    elif call.result and (kind == "execute" or not (call.diff or diffs)):  # a command has an output beside its changes
+        texts.append(call.result.text)
+    content += [acp.tool_content(acp.text_block(text)) for text in texts if text]
     locations = [
         schema.ToolCallLocation(path=str(path)) for place in call.locations if (path := path_of(place.uri)) is not None
     ]
@@ -293,7 +299,7 @@ def _call(
     return make(
         call.id,
         title=call.title or call.name,
-        kind=_kind(call),
+        kind=kind,
         status=STATUSES[call.status],
         content=content or None,
         locations=locations or None,

@@ -62,7 +62,8 @@ def read_client(params: Mapping[str, Any], encoding: str) -> Client:
             value = (as_object(value) or {}).get(step)
         return value
 
-    helix = (as_object(params.get("clientInfo")) or {}).get("name") == "helix"
+    name = (as_object(params.get("clientInfo")) or {}).get("name")
+    helix = name == "helix"
     process_id = params.get("processId")
     resolvable = can("textDocument", "codeAction", "resolveSupport", "properties")
     return Client(
@@ -77,7 +78,7 @@ def read_client(params: Mapping[str, Any], encoding: str) -> Client:
         progress=can("window", "workDoneProgress") is True,
         # Helix serves `window/showDocument` and does not say so.
         show_document=helix or can("window", "showDocument", "support") is True,
-        one_line_messages=helix,
+        one_line_messages=name in ("helix", "vim-lsp"),
         rereads_files=not helix,
         configuration=can("workspace", "configuration") is True,
         completes_inline=can("textDocument", "inlineCompletion") is not None,

@@ -190,7 +190,7 @@ async def test_a_token_limit_that_thinking_used_up_is_named(tmp_path: Path, kind
 
 
 async def test_an_answer_that_is_only_promised_is_asked_for_again(tmp_path: Path) -> None:
-    queued = {"id": "resp_1", "object": "response", "status": "queued", "output": []}
+    queued: dict[str, object] = {"id": "resp_1", "object": "response", "status": "queued", "output": []}
     async with rig(tmp_path, Reply(body=json.dumps(queued)), say("fine"), dialect="responses") as turn:
         assert (await turn.prompt("go")).stop_reason == "end_turn"
         assert (turn.text(), len(turn.provider.requests)) == ("fine", 2)

@@ -303,9 +303,22 @@ async def test_without_a_place_for_documents_the_answer_is_a_message(tmp_path: P
         editor.buttons = ["Read only"]
         name = rig.script("bare", say("A line of the answer.\n" * 40))
         await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
-        assert len(editor.messages()) == 1
-        assert editor.messages()[0].startswith("A line of the answer.")
+        (answer,) = editor.messages()
+        assert answer.startswith("A line of the answer.\nA line of the answer.")
+        assert Path(answer.partition("The whole answer is in ")[2]).read_text().count("A line of the answer.") == 40
         assert editor.progress() == []
+
+
+async def test_a_client_that_shows_one_line_gets_one_line_and_is_told_where_the_conversation_is(tmp_path: Path):
+    async with plainly(tmp_path, {}, client_name="vim-lsp") as (rig, editor, _):
+        editor.buttons = ["Read only"]
+        name = rig.script("bare", say("A line of the answer.\n" * 40))
+        await editor.run("pilotfish.prompt", {"prompt": name, "wait": True})
+        begin, _, path = editor.messages()[0].partition("… The whole answer is in ")
+        assert begin == ("A line of the answer. " * 4)[:80]
+        shown = path_at((await editor.run("pilotfish.transcript"))["uri"])
+        assert shown == Path(path)
+        assert editor.messages()[1] == f"The conversation is in {path}"
 
 
 async def test_a_plain_client_sees_the_whole_command_or_cannot_allow_it(tmp_path: Path):

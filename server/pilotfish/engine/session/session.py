@@ -217,6 +217,7 @@ class LiveSession:
         waiting = WaitingPrompt(
             prompt_id=prompt_id or self.engine.new_id("prompt"),
             blocks=tuple(blocks),
+            kind="queue",
             when_busy=when_busy,
             answer=asyncio.get_running_loop().create_future(),
             context=context,
@@ -356,7 +357,7 @@ class LiveSession:
             calls = self.conversation.registry.open_calls()
             self._calls_to_ask = {call.id for call in calls if call.status is CallStatus.AWAITING_APPROVAL}
             self._approvals_asked.clear()
-            self.line.submit(WaitingPrompt(turn_id, (), answer, resumes=turn_id))
+            self.line.submit(WaitingPrompt(turn_id, (), "queue", answer, resumes=turn_id))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._approvals_asked.wait(), ASK_AGAIN_SECONDS)
 

@@ -58,7 +58,16 @@ class Answers:
         whole = result.reply or await self._engine.export(session_id, "markdown")
         path, shown = await self.show_transcript(session_id, whole, text)
         if not shown:
-            self._connection.message(INFO, f"{text[:SHORT_CHARS]}… The whole answer is in {path}")
+            chars = ONE_LINE_CHARS if self._client.one_line_messages else SHORT_CHARS
+            begin = " ".join(text.split())[:chars] if self._client.one_line_messages else text[:chars]
+            self._connection.message(INFO, f"{begin}… The whole answer is in {path}")
+
+    async def open_transcript(self, session_id: str) -> Path:
+        """Show the conversation, or say where it can be read if the client cannot show a document."""
+        path, shown = await self.show_transcript(session_id, await self._engine.export(session_id, "markdown"))
+        if not shown:
+            self._connection.message(INFO, f"The conversation is in {path}")
+        return path
 
     async def show_transcript(self, session_id: str, text: str, answer: str = "") -> tuple[Path, bool]:
         """Write a transcript where an editor can open it and only the user can read it, and show its last prompt, or

@@ -193,8 +193,7 @@ class GenericClient:
 
     async def transcript(self, arguments: Sequence[Any], _token: Any) -> Any:
         session_id = text_argument(arguments, "sessionId") or await self._latest_session()
-        path, _ = await self._answers.show_transcript(session_id, await self._engine.export(session_id, "markdown"))
-        return {"uri": path.as_uri()}
+        return {"uri": (await self._answers.open_transcript(session_id)).as_uri()}
 
     # -- a turn ---------------------------------------------------------------------------------------------------
 
@@ -281,7 +280,7 @@ class GenericClient:
         if chosen is not None:
             session = titles[chosen]
             self._current[self._folder()] = session.id
-            await self._answers.show_transcript(session.id, await self._engine.export(session.id, "markdown"))
+            await self._answers.open_transcript(session.id)
 
     def _reverted(self, done: Reverted, verb: str) -> Any:
         self._connection.message(WARNING if done.refused else INFO, slash_commands.reverted_text(done, verb))
