@@ -440,6 +440,8 @@ class LiveSession:
                 turn.cancel()
             try:
                 outcome = await turn.run()
+                if engine.copy is not None and outcome.receipt is not None:
+                    outcome = replace(outcome, receipt=engine.copy.relocation.receipt(outcome.receipt))
             except Exception:
                 await self.conversation.forget()  # the ledger has no end of the turn
                 raise
