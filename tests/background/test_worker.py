@@ -251,6 +251,37 @@ async def test_users_take_turns_and_see_nothing_of_each_other(tmp_path: Path):
             )
 
 
+async def test_nobody_queues_a_task_of_another_user_through_the_function_of_the_queue(tmp_path: Path):
+    async with team(tmp_path) as pg:
+        schema = _schema(pg)
+        with psycopg.connect(pg.url("pf_bob"), autocommit=True) as db:
+            db.execute("CREATE TEMP TABLE jobs (session text, owner text, state text, place text)")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                db.execute(
+                    "CREATE TRIGGER own AFTER INSERT ON jobs FOR EACH ROW"
+                    f" EXECUTE FUNCTION {schema}.enqueue_job()".encode()
+                )
+        with psycopg.connect(pg.admin, autocommit=True) as db:
+            db.execute("CREATE TEMP TABLE jobs (session text, owner text, state text, place text)")
+            trigger = "CREATE TRIGGER own AFTER INSERT ON pg_temp.jobs FOR EACH ROW"
+            db.execute(f"{trigger} EXECUTE FUNCTION {schema}.enqueue_job()".encode())
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="not the table of jobs"):
+                db.execute("INSERT INTO pg_temp.jobs VALUES ('s', 'pf_alice', 'queued', 'a worker')")
+
+
+async def test_a_task_whose_commit_is_an_option_of_git_fails_and_runs_nothing(tmp_path: Path):
+    folder, origin = pushed_repository(tmp_path)
+    async with team(tmp_path) as pg, pg.editor(folder, "pf_alice") as client:
+        session = await start(client)
+        evil = f"--upload-pack=touch {tmp_path / 'ran'};"
+        with psycopg.connect(pg.url("pf_alice"), autocommit=True) as db:
+            db.execute("UPDATE jobs SET spec = jsonb_set(spec::jsonb, '{commit}', to_jsonb(%s::text))::text", (evil,))
+        async with pg.worker("--remote", str(origin)):
+            failed = await until(client, session, "failed", "done")
+        assert "cannot be read" in failed.note
+        assert not (tmp_path / "ran").exists()
+
+
 def _schema(pg: Team) -> str:
     with psycopg.connect(pg.admin) as db:
         row = db.execute("SELECT current_schema()").fetchone()

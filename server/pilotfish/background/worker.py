@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,6 +47,9 @@ DECLARE
     place bigint;
     slot integer;
 BEGIN
+    IF TG_RELID <> {jobs}::regclass THEN
+        RAISE insufficient_privilege USING MESSAGE = 'this is not the table of jobs';
+    END IF;
     -- Fair order: a user's next task comes after those that all others queued at the same time. The place is at least
     -- that of the last task that was begun, so who was away gains nothing by it.
     SELECT greatest(
@@ -64,6 +68,7 @@ BEGIN
 EXCEPTION WHEN unique_violation THEN
     RETURN NEW; -- it waits already
 END $$;
+REVOKE EXECUTE ON FUNCTION {schema}.enqueue_job() FROM PUBLIC; -- for no table of a user's own
 DROP TRIGGER IF EXISTS enqueue_job ON {schema}.jobs;
 CREATE TRIGGER enqueue_job AFTER INSERT OR UPDATE OF state ON {schema}.jobs FOR EACH ROW
     WHEN (NEW.state = 'queued' AND NEW.place = 'a worker') EXECUTE FUNCTION {schema}.enqueue_job();
@@ -103,7 +108,12 @@ async def set_up(settings: Settings, url: str, per_user: int) -> str:
         async with app.open_async():
             if not await app.check_connection_async():
                 await app.schema_manager.apply_schema_async()
-        names = {"schema": sql.Identifier(schema), "queue": sql.Identifier(queue), "per_user": sql.Literal(per_user)}
+        names = {
+            "schema": sql.Identifier(schema),
+            "queue": sql.Identifier(queue),
+            "jobs": sql.Literal(sql.Identifier(schema, "jobs").as_string(db)),
+            "per_user": sql.Literal(per_user),
+        }
         await db.execute(sql.SQL(cast("LiteralString", _SET_UP)).format(**names))
     return queue
 
@@ -146,7 +156,7 @@ def with_role(url: str, role: str) -> str:
     fields = parse_qsl(parts.query, keep_blank_values=True)
     given = " ".join(value for name, value in fields if name == "options")
     rest = [(name, value) for name, value in fields if name != "options"]
-    named = role.replace("\\", "\\\\").replace(" ", "\\ ")
+    named = re.sub(r"([\\\s])", r"\\\1", role)
     query = urlencode([*rest, ("options", f"{given} -c role={named}".strip())], quote_via=quote)
     return parts._replace(query=query).geturl()
 
