@@ -301,3 +301,12 @@ async def test_the_state_of_a_moved_branch_does_not_matter(folder: Path, tmp_pat
         await until(client, session, "done")
         await client.request("pilotfish/background/takeOver", {"sessionId": session})
         assert git(folder, "status", "--porcelain") == " M a.txt\n"
+
+
+async def test_a_task_with_a_model_of_the_editor_is_refused_at_its_start(folder: Path, storage: str):
+    async with serve() as provider:
+        env: dict[str, Any] = {**of(provider, storage), "PILOTFISH_MODEL": "vscode:copilot/gpt-4.1"}
+        async with connect(folder, **env) as client:
+            with pytest.raises(RpcError, match="model of the editor, which a task in the background cannot use"):
+                await start(client)
+            assert (await client.request("pilotfish/session/list", {}))["sessions"] == []
