@@ -420,12 +420,14 @@ async def test_mentions_and_commands_are_completed_in_the_prompt(world: World):
 
 
 LANGUAGE_SERVERS = """
-vim.lsp.config('ruff', { cmd = { 'ruff', 'server' }, filetypes = { 'python' }, root_markers = { '.git' } })
-vim.lsp.config('pyright', {
-  cmd = { 'pyright-langserver', '--stdio' }, filetypes = { 'python' }, root_markers = { '.git' },
-  settings = { python = { analysis = { diagnosticMode = 'openFilesOnly' } } } })
-vim.lsp.enable({ 'ruff', 'pyright' })
+local root = vim.fn.getcwd()
+vim.api.nvim_create_autocmd('FileType', { pattern = 'python', callback = function()
+  vim.lsp.start({ name = 'ruff', cmd = { 'ruff', 'server' }, root_dir = root })
+  vim.lsp.start({ name = 'pyright', cmd = { 'pyright-langserver', '--stdio' }, root_dir = root,
+    settings = { python = { analysis = { diagnosticMode = 'openFilesOnly' } } } })
+end })
 """
+"""started as every supported version can: 0.10 has no `vim.lsp.config`"""
 
 
 async def test_other_language_servers_answer_for_the_agent(world: World):
