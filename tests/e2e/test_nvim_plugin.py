@@ -141,6 +141,7 @@ async def test_install_trust_prompt_edit_of_unsaved_text_test_run_and_undo(world
         await editor.lua("vim.cmd.PilotfishUndo()")
         await editor.shows("info: Undone: seen, greet.py")
         await editor.until("return vim.fn.readfile(...)[2] == '    return \"Helo\"'", str(path))
+        await editor.until(f"return (function(...) {MARKS} end)(...) == 0", str(path))
 
 
 @EVERY_VERSION
@@ -174,6 +175,7 @@ async def test_the_whole_journey_in_every_version(world: World):
         await editor.shows("info: Undone: seen")
         await editor.lua("vim.cmd.PilotfishUndo()")
         await editor.shows("info: Undone: greet.py")
+        await editor.until(f"return (function(...) {MARKS} end)(...) == 0", str(path))
         assert await buffer(editor, path) == '# typed, not saved\ndef greet():\n    return "Helo"'
         await editor.lua("vim.cmd.Pilotfish('#slow# please')")
         await editor.shows("one two")
