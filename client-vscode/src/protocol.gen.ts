@@ -164,7 +164,7 @@ export interface Session {
   /** whether a turn is running */
   busy: boolean;
   usage: Usage;
-  /** true if the running turn belongs to another window; only that window receives its updates */
+  /** true if another process runs the turn. It is followed, answered, steered and stopped here like a turn of this process */
   elsewhere?: boolean;
   /** its task in the background, if it has one */
   background?: Background;
@@ -712,6 +712,8 @@ export interface ClientAbilities {
   titles?: boolean;
   /** the notification `mcp/changed` */
   mcp?: boolean;
+  /** the notification `session/listChanged` */
+  sessionList?: boolean;
   /** `model/request`: the client has language models, and reports them with `model/offered` */
   languageModels?: boolean;
 }
@@ -1711,7 +1713,7 @@ export interface Settings {
   temperature?: number;
   /** whether commands are confined where the system can do so */
   sandbox?: "auto" | "off";
-  /** whether `web_fetch` may use the network, and confined commands when they are allowed to */
+  /** whether `web_fetch` and `web_search` may use the network, and confined commands when they are allowed to */
   network?: boolean;
   /** hosts that confined commands may reach without a question: `pypi.org`, `*.npmjs.org`, `example.org:8080`; `*` for the whole network */
   allowedHosts?: string[];
@@ -1871,6 +1873,8 @@ export interface ServerRequests {
 export interface ServerNotifications {
   /** Reports one update of a session. */
   "pilotfish/session/update": UpdateParams;
+  /** Reports that another process has created, renamed, deleted, begun or ended something that lists show. */
+  "pilotfish/session/listChanged": Empty;
   /** Reports that a question was answered or withdrawn. */
   "pilotfish/approval/resolved": ApprovalResolved;
   /** Reports that the state of an MCP server changed. */

@@ -86,7 +86,7 @@ async def test_a_turn_killed_while_two_windows_watch_is_ended_once_and_each_sees
         assert seen == same
         assert [item.kind for item in seen.items] == ["prompt", "tool_call", "turn_end"]
         ended = [update for window in (one, two) for update in window.updates if update.update.kind == "turn_ended"]
-        assert [(end.session_id, end.seq) for end in ended] == [(session, seen.last_seq)]
+        assert [(end.session_id, end.seq) for end in ended] == [(session, seen.last_seq)] * 2
 
 
 async def until_ended(window: Client, session: str) -> None:

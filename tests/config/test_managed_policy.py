@@ -28,6 +28,7 @@ FACTS: list[CallFacts] = [
         fetch(url)
         for url in ("https://pypi.org/simple", "https://evil.example/x", "http://localhost:8080/", "nonsense")
     ),
+    CallFacts(tool="web_search", category=Category.RESEARCH, search="words"),
     *(CallFacts(tool="mcp", category=Category.EXECUTE, mcp=tool) for tool in ("github/search", "other/tool")),
 ]
 PATTERNS = st.sampled_from(["*", "git push *", "npm test", "src/**", ".env", "pypi.org", "github/*"])
@@ -168,3 +169,10 @@ def test_what_is_managed_is_said_in_words(place: Path) -> None:
         "budget of a user and day: tokens 5,000",
     )
     assert managed.managed_policy({}).words() == words
+
+
+def test_named_hosts_deny_a_search_of_the_web() -> None:
+    search = CallFacts(tool="web_search", category=Category.RESEARCH, search="words")
+    limited = ManagedPolicy((PolicyFile(hosts=("pypi.org",)),))
+    assert limited.judge(search, "auto", (), True).decision == "deny"
+    assert ManagedPolicy().judge(search, "auto", (), True).decision == "allow"

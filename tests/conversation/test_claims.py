@@ -127,3 +127,18 @@ def test_a_supported_claim_names_its_evidence() -> None:
     assert [claim.evidence for claim in check_answer("I updated `calc.py`.", edited("/w/calc.py"))] == [
         "a call changed calc.py"
     ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The build passes arguments to the linker.",
+        "Ideally all tests pass.",
+        "The type checker passes over this file.",
+        "I updated my understanding of src/a.py.",
+        "The tests pass `None` as the first argument.",
+        "The test suite passes a list to mean().",
+    ],
+)
+def test_words_of_claims_with_another_meaning_are_not_marked(answer: str) -> None:
+    assert check_answer(answer, Evidence()) == ()

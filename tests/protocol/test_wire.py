@@ -194,7 +194,7 @@ def test_all_methods_of_the_contract_exist(sender: str):
             "model/offered",
         }
         if sender == "client"
-        else {"editor/terminal", "mcp/changed"}
+        else {"editor/terminal", "mcp/changed", "session/listChanged"}
     )
 
 
@@ -205,6 +205,7 @@ def test_notifications_are_those_of_the_contract():
         "approval/resolved",
         "trust/changed",
         "mcp/changed",
+        "session/listChanged",
         "model/offered",
         "model/chunk",
     }

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from tests.support.provider_dialect import Dialect, Json, event
-from tests.support.provider_script import Call, Refusal, Reply
+from tests.support.provider_script import Call, Refusal, Reply, Search
 from tests.support.provider_strict import Memory
 
 
@@ -64,6 +64,17 @@ class Anthropic(Dialect):
 
     def args(self, index: int, text: str) -> list[bytes]:
         return [self._delta({"type": "input_json_delta", "partial_json": text})]
+
+    def search(self, search: Search) -> list[bytes]:
+        name = f"srvtoolu_{self.n:06d}_{len(self._blocks)}"
+        asked: Json = {"type": "server_tool_use", "id": name, "name": "web_search", "input": {}}
+        typed = {"type": "input_json_delta", "partial_json": json.dumps({"query": search.query})}
+        pages = [
+            {"type": "web_search_result", "url": url, "title": title, "encrypted_content": "sealed", "page_age": None}
+            for url, title in search.pages
+        ]
+        found = {"type": "web_search_tool_result", "tool_use_id": name, "content": pages}
+        return [*self._begin("server_tool_use", asked), self._delta(typed), *self._begin("web_search_result", found)]
 
     def close(self) -> list[bytes]:
         if self._open is None:

@@ -15,6 +15,7 @@ from tests.support.provider_script import (
     Raw,
     Refusal,
     Reply,
+    Search,
     Text,
     Thought,
     Tokens,
@@ -153,6 +154,10 @@ class Dialect(ABC):
     def call(self, index: int, name: str, call: Call) -> list[bytes]: ...
     @abstractmethod
     def args(self, index: int, text: str) -> list[bytes]: ...
+    def search(self, search: Search) -> list[bytes]:
+        """a search that the provider makes"""
+        raise NotImplementedError(f"{self.kind} has no search: {search.query}")
+
     @abstractmethod
     def close(self) -> list[bytes]:
         """what ends the open block or item, before another begins"""
@@ -196,6 +201,8 @@ class Dialect(ABC):
                     yield b"".join(self.refusal(text))
                 case Raw(text):
                     yield text.encode("utf-8", "surrogateescape")
+                case Search():
+                    yield b"".join(self.search(part))
                 case Call():
                     self.calls.append((part.id or self.fresh_id(), part))
                     if not self.reply.interleave or not self.interleaves:

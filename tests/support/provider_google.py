@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import cast
 
 from tests.support.provider_dialect import CREATED, Dialect, Json, data, error_body
-from tests.support.provider_script import Call, Refusal, Reply, Thought, Tokens
+from tests.support.provider_script import Call, Refusal, Reply, Search, Thought, Tokens
 from tests.support.provider_strict import Memory
 
 FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "content_filter": "SAFETY"}
@@ -49,6 +49,9 @@ class Google(Dialect):
 
     def args(self, index: int, text: str) -> list[bytes]:
         return []
+
+    def search(self, search: Search) -> list[bytes]:
+        return []  # the last chunk has all searches
 
     def close(self) -> list[bytes]:
         return []
@@ -116,6 +119,11 @@ class Google(Dialect):
         candidate: Json = {"content": {"parts": parts, "role": "model"}, "index": 0}
         if finish is not None:
             candidate["finishReason"] = finish
+            searches = [part for part in self.reply.parts if isinstance(part, Search)]
+            pages = [{"web": {"uri": url, "title": title}} for search in searches for url, title in search.pages]
+            if searches:
+                queries = [search.query for search in searches]
+                candidate["groundingMetadata"] = {"webSearchQueries": queries, "groundingChunks": pages}
         tokens = self._tokens
         usage: Json = {
             "promptTokenCount": tokens.input,

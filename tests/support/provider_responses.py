@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 from tests.support.provider_dialect import CREATED, Dialect, Json, event
-from tests.support.provider_script import Call, Reply
+from tests.support.provider_script import Call, Reply, Search
 from tests.support.provider_strict import Memory
 
 
@@ -89,6 +89,15 @@ class Responses(Dialect):
         place = self._places[index]
         self._items[place]["arguments"] += text
         return [self._delta("function_call_arguments.delta", place=place, delta=text)]
+
+    def search(self, search: Search) -> list[bytes]:
+        out = self.close()
+        self._add({"id": self._name("ws"), "type": "web_search_call", "status": "in_progress", "action": None})
+        out.append(self._added())
+        pages = [{"type": "url", "url": url} for url, _ in search.pages]
+        action = {"type": "search", "query": search.query, "queries": [search.query], "sources": pages}
+        self._items[-1] |= {"status": "completed", "action": action}
+        return [*out, self._done(len(self._items) - 1)]
 
     def close(self) -> list[bytes]:
         if self._open is None:

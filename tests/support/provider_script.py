@@ -59,7 +59,15 @@ class Raw:
     text: str
 
 
-Part = Text | Thought | Refusal | Call | Pause | Gate | Raw
+@dataclass(frozen=True)
+class Search:
+    """A search of the provider itself, and the pages that it found: address and title."""
+
+    query: str
+    pages: Sequence[tuple[str, str]] = ()
+
+
+Part = Text | Thought | Refusal | Call | Search | Pause | Gate | Raw
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -212,7 +212,9 @@ def _anthropic(headers: Mapping[str, str], body: Json, memory: Memory) -> Iterat
         yield Fault("anthropic-version: header is required")
     if not isinstance(body.get("max_tokens"), int):
         yield Fault("max_tokens: Field required")
-    yield from _tools(body.get("tools") or (), "input_schema")
+    yield from _tools(
+        [tool for tool in body.get("tools") or () if tool.get("type", "custom") == "custom"], "input_schema"
+    )
     thinking: Json = body.get("thinking") or {}
     if thinking.get("type") == "enabled":
         if body.get("max_tokens", 0) <= thinking.get("budget_tokens", 0):

@@ -81,6 +81,7 @@ class Bench:
             progress=self.updates.append,
             ask_user=self._ask,
             delegate=self._delegate,
+            search_web=self._search_web,
             show_plan=self._show_plan,
             read_output=self._read_output,
             read_skill=self._read_skill,
@@ -102,6 +103,9 @@ class Bench:
 
     async def _delegate(self, kind: SubagentKind, prompt: str) -> str:
         return f"{kind} about {prompt}"
+
+    async def _search_web(self, query: str) -> str:
+        return f"found {query}"
 
     def _show_plan(self, entries: Sequence[PlanEntry]) -> None:
         self.plan = list(entries)

@@ -39,6 +39,7 @@ CATEGORIES = {
     "bash": Category.EXECUTE,
     "bash_output": Category.READ_ONLY,
     "web_fetch": Category.READ_ONLY,
+    "web_search": Category.RESEARCH,
     "research_codebase": Category.RESEARCH,
     "task": Category.RESEARCH,
     "update_plan": Category.READ_ONLY,

@@ -7,8 +7,8 @@ import pytest
 from tests.support.tools import bench, parse
 
 from pilotfish.errors import Refused
-from pilotfish.tools import web_fetch
-from pilotfish.tools.web_fetch import TOOL
+from pilotfish.tools.web import web_fetch
+from pilotfish.tools.web.web_fetch import TOOL
 from pilotfish.workspace.web.fetch import Elsewhere, WebPage
 
 URL = "https://example.com/page"

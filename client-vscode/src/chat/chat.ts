@@ -26,7 +26,6 @@ import type { ChatView } from './chatView.ts';
 import type { Drafts } from './drafts.ts';
 import { PromptQueue } from './promptQueue.ts';
 import { PromptSender } from './promptSender.ts';
-import { RemoteSessionPoller } from './remoteSession.ts';
 import { forkAfter, redoTurns, undoTurn } from './turnHistory.ts';
 
 const PAGE_SIZE = 200;
@@ -37,7 +36,6 @@ const CONTEXT_KEY = 'pilotfish.context';
 export class Chat implements vscode.Disposable {
   readonly queue: PromptQueue;
   private readonly sender: PromptSender;
-  private readonly remoteSession: RemoteSessionPoller;
   private opening: Promise<void> | undefined;
   /** grows with every call of `open`, so that a slow load can detect that it is outdated */
   private openCount = 0;
@@ -71,13 +69,12 @@ export class Chat implements vscode.Disposable {
       (error) => reportFailure(error, log),
     );
     this.sender = new PromptSender(this, connection, view, this.queue, drafts, editorContext, log);
-    this.remoteSession = new RemoteSessionPoller((sessionId) => this.reloadSession(sessionId), log);
     connection.on('pilotfish/session/update', (params) => this.handleUpdate(params));
   }
 
-  /** Whether this window runs a turn. A turn in another window cannot be stopped from here. */
+  /** Whether a turn runs, here or in another window. */
   get busy(): boolean {
-    return this.session?.busy === true && !this.session.elsewhere;
+    return this.session?.busy === true;
   }
 
   get mode(): Mode {
@@ -85,7 +82,6 @@ export class Chat implements vscode.Disposable {
   }
 
   dispose(): void {
-    this.remoteSession.dispose();
     this.changed.dispose();
     this.opened.dispose();
   }
@@ -118,8 +114,7 @@ export class Chat implements vscode.Disposable {
   }
 
   async reload(): Promise<void> {
-    const session = this.session && (await this.reloadSession(this.session.id));
-    if (session) this.remoteSession.watch(session);
+    if (this.session) await this.reloadSession(this.session.id);
   }
 
   async refreshMetadata(sessionId: string): Promise<void> {
@@ -279,7 +274,6 @@ export class Chat implements vscode.Disposable {
       this.view.post({ type: 'context', context: this.context });
       this.approvals.sync(sessionId, page.pendingApprovals);
       this.sessions.upsert(page.session);
-      this.remoteSession.watch(page.session);
       this.opened.fire();
     } catch (error) {
       if (isOutdated()) return;
@@ -294,18 +288,17 @@ export class Chat implements vscode.Disposable {
     }
   }
 
-  /** Reads the session in view again. Returns undefined if it is no longer in view. */
-  private async reloadSession(sessionId: string): Promise<Session | undefined> {
-    if (this.session?.id !== sessionId || !this.view.isVisible) return undefined;
+  /** Reads the session in view again, if it still is in view. */
+  private async reloadSession(sessionId: string): Promise<void> {
+    if (this.session?.id !== sessionId || !this.view.isVisible) return;
     const page: SessionLoadResult = await this.connection.request('pilotfish/session/load', {
       sessionId,
       limit: PAGE_SIZE,
     });
-    if (this.session?.id !== sessionId) return undefined;
+    if (this.session?.id !== sessionId) return;
     this.setSession(page.session);
     this.view.post({ type: 'refreshed', page, at: Date.now() });
     this.approvals.sync(sessionId, page.pendingApprovals);
-    return page.session;
   }
 
   private handleUpdate(params: UpdateParams): void {

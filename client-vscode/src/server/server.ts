@@ -206,6 +206,7 @@ export class Server implements vscode.Disposable {
         inlineEdit: true,
         titles: true,
         mcp: true,
+        sessionList: true,
         languageModels: true,
       },
       trusted: vscode.workspace.isTrusted,

@@ -14,8 +14,6 @@ import { workspaceFolder } from './workspaceFolder.ts';
 
 export const SESSIONS_VIEWS = ['pilotfish.sessions', 'pilotfish.sessionsPrimary'] as const;
 const PAGE_SIZE = 100;
-/** How often a visible list is loaded again: the server reports only the sessions of its own window, in ms. */
-const POLL_MS = 5000;
 const MAX_SEARCH_RESULTS = 50;
 const RELOAD_DELAY_MS = 100;
 
@@ -25,7 +23,6 @@ type Node = { group: Group; sessions: readonly Session[] } | Session;
 export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Disposable {
   private sessions: readonly Session[] = [];
   private timer: NodeJS.Timeout | undefined;
-  private polling: NodeJS.Timeout | undefined;
   private readonly changed = new vscode.EventEmitter<undefined>();
   private readonly loaded = new vscode.EventEmitter<readonly Session[]>();
   readonly onDidChangeTreeData = this.changed.event;
@@ -56,8 +53,9 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
       finished.onDidChange(() => this.render()),
       vscode.window.onDidChangeWindowState(({ focused }) => focused && this.reloadSoon()),
       ...this.trees,
-      ...this.trees.map((tree) => tree.onDidChangeVisibility(() => this.followOthers())),
+      ...this.trees.map((tree) => tree.onDidChangeVisibility(({ visible }) => visible && this.reloadSoon())),
     ];
+    connection.on('pilotfish/session/listChanged', () => this.reloadSoon());
     connection.on('pilotfish/session/update', ({ update, sessionId }) => {
       if (update.kind === 'session_info') this.upsert(update.session);
       else if (update.kind === 'turn_started') this.setBusy(sessionId, true);
@@ -112,7 +110,6 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
 
   dispose(): void {
     clearTimeout(this.timer);
-    clearInterval(this.polling);
     for (const subscription of this.subscriptions) subscription.dispose();
   }
 
@@ -155,14 +152,6 @@ export class SessionTree implements vscode.TreeDataProvider<Node>, vscode.Dispos
     const age = Date.now() - Date.parse(session.updatedAt);
     const day = 24 * 3600 * 1000;
     return age < day ? 'today' : age < 7 * day ? 'week' : 'earlier';
-  }
-
-  /** While the list is visible, sessions that other windows start or continue appear in it. */
-  private followOthers(): void {
-    clearInterval(this.polling);
-    if (!this.trees.some((tree) => tree.visible)) return;
-    this.reloadSoon();
-    this.polling = setInterval(() => this.reloadSoon(), POLL_MS);
   }
 
   private setBusy(sessionId: string, busy: boolean): void {

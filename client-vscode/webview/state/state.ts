@@ -197,10 +197,10 @@ export const INITIAL: State = {
   urgent: { n: 0, what: 'failed', detail: '' },
 };
 
-/** Whether a turn runs in this window. A turn in another window can be stopped and steered only there. */
+/** Whether a turn runs, in this window or in another one. */
 export function isBusy(state: State): boolean {
   const last = state.turns.at(-1);
-  return last?.status === 'sending' || (last?.status === 'running' && !state.session?.elsewhere);
+  return last?.status === 'sending' || last?.status === 'running';
 }
 
 /** Whether a prompt can be sent now: it waits for a server that is starting or being installed. */

@@ -48,14 +48,6 @@ function Working({ turn }: { turn: Turn }) {
   const running = turn.entries.filter(
     (entry): entry is Call => entry.kind === 'tool_call' && entry.call.status === 'in_progress',
   );
-  if (state.session?.elsewhere) {
-    return (
-      <div class="working">
-        <Icon name="loading" spin />
-        <span>{l10n.t('Working in another window')}</span>
-      </div>
-    );
-  }
   if (state.stopping !== null) {
     const slow = now - state.stopping > SLOW_STOP_MS;
     const blocking = running.at(-1)?.call.title;

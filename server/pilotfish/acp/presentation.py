@@ -79,6 +79,7 @@ KINDS: Mapping[str, schema.ToolKind] = {
     "bash": "execute",
     "bash_output": "execute",
     "web_fetch": "fetch",
+    "web_search": "search",
     "research_codebase": "search",
     "update_plan": "think",
 }

@@ -198,7 +198,10 @@ class ManagedPolicy:
             return f"the MCP server may not be used: {fault}"
         host = None if facts.url is None else host_of(facts.url)
         for file in self.files:
-            if facts.url is not None and file.hosts is not None and not _reaches(host, file.hosts):
+            if file.hosts is None:
+                continue
+            # Which hosts a search reads is not known before.
+            if facts.search is not None or (facts.url is not None and not _reaches(host, file.hosts)):
                 return f"the policy of your organisation permits these hosts only: {_list(file.hosts)}"
         return None
 

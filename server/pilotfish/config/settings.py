@@ -154,7 +154,7 @@ class Settings(_Shape):
     sandbox: Literal["auto", "off"] = "auto"
     """whether commands are confined where the system can do so"""
     network: bool = True
-    """whether `web_fetch` may use the network, and confined commands when they are allowed to"""
+    """whether `web_fetch` and `web_search` may use the network, and confined commands when they are allowed to"""
     allowed_hosts: tuple[AllowedHost, ...] = ()
     """hosts that confined commands may reach without a question: `pypi.org`, `*.npmjs.org`, `example.org:8080`; `*` for
     the whole network"""

@@ -99,7 +99,7 @@ _NO_CLAIM = re.compile(
     r"|i'll|we'll|you'll|please|next|needs? to|have to|try|to make|so that|to (?:ensure|verify|check|confirm|see)"
     r"|make sure|ensure|(?:verify|confirm|check) that|if|whether|unless|until|once|when|whenever|while|because"
     r"|before|after you|provided|assuming|assume|expect|(?:is|are) expected|hope|hopefully|probably|likely"
-    r"|presumably|goal|example|says?|said|states?"
+    r"|presumably|ideally|goal|example|says?|said|states?"
     r"|claims?|claimed|reports? that|reported|according|mentions?|shows? that|ci|upstream"
     r"|previously|earlier|yesterday|originally|used to|you (?:said|ran|told|mentioned)|they|requires?|means?|implies)\b"
     r"|n't\b|\?|\[ \]",
@@ -108,8 +108,8 @@ _NO_CLAIM = re.compile(
 """words of sentences that claim nothing of tests and builds: plans, conditions, doubts, explanations, reports"""
 _NO_WORK = re.compile(
     r"\b(?:if|once|when|whenever|until|unless|before|suppose|imagine|assuming|would|should|could|what|plan|proposed?"
-    r"|proposal|suggest\w*|recommend\w*|draft(?:ed)?|outlined?|below|above|snippet|example|nothing|list|no changes?"
-    r"|todo|already|previously|earlier|yesterday)\b|\?|\[ \]",
+    r"|proposal|suggest\w*|recommend\w*|draft(?:ed)?|outlined?|below|above|snippet|understanding|example|nothing|list"
+    r"|no changes?|todo|already|previously|earlier|yesterday)\b|\?|\[ \]",
     re.IGNORECASE,
 )
 """words of sentences that do not claim a change of a file in this turn"""
@@ -129,9 +129,11 @@ _TESTS = re.compile(
 _BUILD = re.compile(
     r"\b(?:the |project |code |it |everything )(?:now |still )?"
     r"(?:builds|compiles)(?: now| again)? (?:cleanly|successfully|without (?:any )?(?:errors?|warnings?|problems?))"
-    r"|\b(?:the )?build (?:now |still )?(?:succeeds|succeeded|passes|passed|is green|is clean)\b"
+    r"|\b(?:the )?build (?:now |still )?"
+    r"(?:succeeds|succeeded|passes(?! \w+ (?:to|through|into)\b)|passed|is green|is clean)\b"
     r"|\b(?:the )?(?:linter|lint|linting|type ?check(?:er|ing|s)?|mypy|pyright|ruff|eslint|tsc|clippy)"
-    r" (?:now |still )?(?:passes|passed|is clean|is green|reports no (?:errors|issues|problems))",
+    r" (?:now |still )?"
+    r"(?:passes(?! (?:over|through)\b)|passed|is clean|is green|reports no (?:errors|issues|problems))",
     re.IGNORECASE,
 )
 _VERBS = (

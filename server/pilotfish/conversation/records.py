@@ -31,7 +31,7 @@ Role = Literal["system", "user", "assistant"]
 StopReason = Literal["end_turn", "max_iterations", "max_tokens", "budget", "refusal", "cancelled", "failed"]
 AgentState = Literal["user_input", "assistant", "tool_execution", "response"]
 Channel = Literal["message", "thought", "args", "progress"]
-RequestOrigin = Literal["turn", "research", "task", "compaction", "title"]
+RequestOrigin = Literal["turn", "research", "task", "search", "compaction", "title"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

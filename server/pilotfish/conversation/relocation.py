@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pilotfish.conversation.records import FileChangeRecord, Record, ToolCallRecord, TurnEndRecord
+from pilotfish.conversation.records import FileChangeRecord, Receipt, Record, ToolCallRecord, TurnEndRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,9 @@ class Relocation:
                 places = tuple(replace(place, uri=self.uri(place.uri)) for place in call.locations)
                 return replace(record, call=replace(call, locations=places))
             case TurnEndRecord(receipt=receipt) if receipt is not None:
-                changed = tuple(map(self.uri, receipt.changed_files))
-                return replace(record, receipt=replace(receipt, changed_files=changed))
+                return replace(record, receipt=self.receipt(receipt))
             case _:
                 return record
+
+    def receipt(self, receipt: Receipt) -> Receipt:
+        return replace(receipt, changed_files=tuple(map(self.uri, receipt.changed_files)))

@@ -8,44 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pilotfish.config.settings import Mode, Settings
+from pilotfish.config.settings import Mode
 from pilotfish.conversation.messages import Category
 from pilotfish.conversation.model_history import Item
 from pilotfish.conversation.records import FileChangeRecord, Receipt
 from pilotfish.engine import transcript_pages
 from pilotfish.engine.background_job import JobSpec, drop_results
-from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.memory import MemoryFile
-from pilotfish.engine.frontend import Answer, Background, Frontend, Outcome, Question, Session
-from pilotfish.engine.git_attribution import GitAttribution
+from pilotfish.engine.frontend import Outcome, Question, Session
 from pilotfish.engine.mcp.config import ServerDefinition
+from pilotfish.engine.open_sessions import OpenSessions
 from pilotfish.engine.session.blame import WrittenFiles, WrittenLines
 from pilotfish.engine.session.prompt_queue import WaitingPrompt, WhenBusy
 from pilotfish.engine.session.review import PendingFile
-from pilotfish.engine.session.session import LOOK_SECONDS, LiveSession
+from pilotfish.engine.session.session import LOOK_SECONDS
 from pilotfish.engine.session.take_over import take_over
 from pilotfish.engine.session.undo import RestorePoint, Reverted, restore_point, revert, revert_all
-from pilotfish.errors import BadRequest, ToolError, UnknownSession
+from pilotfish.errors import BadRequest, ToolError
 from pilotfish.policy.rule_suggestions import suggest_rule
 from pilotfish.policy.rules import CallFacts, PathFact, Rule
 from pilotfish.store.catalog import SessionRow
-from pilotfish.store.ledger import Ledger
 from pilotfish.store.rows import Snippet
-from pilotfish.store.tables.changes import LISTS
 from pilotfish.store.tables.jobs import Jobs
 from pilotfish.store.tables.tables import Tables
 from pilotfish.telemetry.export import flush_export
 from pilotfish.workspace.edits.changes import FileChange
 
 if TYPE_CHECKING:
-    from pilotfish.engine.mcp.connection import Connection
     from pilotfish.engine.mcp.servers import Server
 
 T = TypeVar("T")
@@ -87,39 +82,8 @@ class EngineStatus:
     running_turns: int
 
 
-class Engine(EngineContext):
-    """The sessions of one process, and what they share (`EngineContext`)."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        ledger: Ledger,
-        frontend: Frontend,
-        *,
-        roots: Sequence[Path] = (),
-        trusted: bool = False,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(settings, ledger, frontend, roots=roots, trusted=trusted, clock=clock)
-        self._sessions: dict[str, LiveSession] = {}
-        self._background: dict[str, Background] = {}
-        """the background tasks of sessions, as they were last read"""
-        self.mcp.changed.append(self._report_servers)
-        self.lists_changed: Callable[[], None] = lambda: None
-        """called when another process has changed what lists of sessions show"""
-        ledger.changes.on_change = self._changed_elsewhere
-        self.may_continue = lambda row: not self._is_in_background(row.id)
-        self._attribution = GitAttribution(self, self._persisted)
-        self.files_changed = self._attribution.files_changed
-        self.attribution_problems = self._attribution.problems
-
-    def set_settings(self, settings: Settings) -> None:
-        super().set_settings(settings)
-        self._attribution.start()
-
-    async def leave_turns_open(self) -> None:
-        """Before `aclose`: the turns that run are left for the next process to resume or close, as after a crash."""
-        await asyncio.gather(*(session.leave_open() for session in self._sessions.values()), return_exceptions=True)
+class Engine(OpenSessions):
+    """What a client can do with the sessions of this process (`OpenSessions`) and with those that are stored."""
 
     async def aclose(self) -> None:
         """Stop all turns, kill processes, cancel questions, close the ledger."""
@@ -161,8 +125,10 @@ class Engine(EngineContext):
     ) -> ListedSessions:
         listed = await self.catalog.list(_real(folder), query, cursor, limit)
         await self.read_background([row.id for row in listed.sessions])
+        unknown = [session_id for session_id in listed.open_turns if session_id not in self._sessions]
+        elsewhere = {session_id for session_id in unknown if await self.ledger.in_use(session_id)}
         return ListedSessions(
-            sessions=tuple(self._session(row) for row in listed.sessions),
+            sessions=tuple(self._session(row, elsewhere=row.id in elsewhere) for row in listed.sessions),
             next_cursor=listed.next_cursor,
             snippets=listed.snippets,
         )
@@ -255,27 +221,6 @@ class Engine(EngineContext):
         session.mcp.changed[:] = self.mcp.changed
         self.start_servers(session_id)
 
-    def start_servers(self, session_id: str) -> None:
-        """Connect to the MCP servers of a session in the background, if its folder is trusted."""
-        session = self._sessions.get(session_id)
-        if session is not None and self.trusted(session.row.workspace):
-            self.use_mcp()
-            session.mcp.use(session.mcp_servers)
-
-    def servers_of(self, session_id: str) -> Mapping[str, Connection]:
-        """The MCP servers that are connected for a session: the user's, and those of the session itself."""
-        session = self._sessions.get(session_id)
-        return self.mcp.connections if session is None else session.servers
-
-    def mcp_roots(self) -> Sequence[Path]:
-        sessions = [Path(session.row.workspace) for session in self._sessions.values() if session.row.workspace]
-        trusted = [folder for folder in sessions if self.trusted(str(folder))]
-        return tuple(dict.fromkeys((*self.roots, *trusted)))
-
-    def _report_servers(self) -> None:
-        for session in self._sessions.values():
-            session.report_servers()
-
     def transcript_path(self, session_id: str) -> Path:
         """The file to which a frontend may write the transcript for an editor. It is deleted with the session, and
         so are those with a number behind its name."""
@@ -365,20 +310,6 @@ class Engine(EngineContext):
         async with session.between_turns():
             return await uninterrupted(revert(self.ledger, session, turn_id, direction, dry_run=dry_run))
 
-    async def read_background(self, session_ids: Sequence[str]) -> None:
-        """Read the states of the background tasks of these sessions again."""
-        jobs = await self.ledger.read(lambda tables: tables.jobs.of(session_ids))
-        for session_id in session_ids:
-            self._background.pop(session_id, None)
-        for job in jobs.values():
-            gone = job.state == "running" and self.copy is None and not await self.ledger.in_use(job.session)
-            self._background[job.session] = Background(
-                state="interrupted" if gone else job.state,
-                place=job.place,
-                note=job.note,
-                has_changes=job.result is not None and job.state not in ("applied", "discarded"),
-            )
-
     async def change_job(self, session_id: str, change: Callable[[Jobs], T]) -> T:
         """Change the background task of a session, and report it to the processes that list sessions."""
 
@@ -387,10 +318,6 @@ class Engine(EngineContext):
             return change(tables.jobs)
 
         return await self.ledger.write(write)
-
-    def _is_in_background(self, session_id: str) -> bool:
-        background = self._background.get(session_id)
-        return self.copy is None and background is not None and background.state in ("queued", "running", "interrupted")
 
     async def take_over(self, session_id: str, changes: Sequence[FileChange], left_out: Sequence[str] = ()) -> Reverted:
         """Make the changes of a background task in the user's files, as a turn of its own that can be reviewed and
@@ -454,24 +381,6 @@ class Engine(EngineContext):
         """Summarise the older messages. Returns False if there is nothing to summarise, None if it was stopped."""
         return await (await self._open(session_id)).compact()
 
-    # -- questions ----------------------------------------------------------------------------------------------------
-
-    def answer(self, approval_id: str, answer: Answer | None) -> bool:
-        """Answer a question; None if no client can answer. Returns False if it was answered already. For a question of
-        another process `answered` says whether this answer was the first."""
-        if self.asked.answer(approval_id, answer):
-            return True
-        return any(session.shared.answer(approval_id, answer) for session in tuple(self._sessions.values()))
-
-    async def answered(self, approval_id: str, *, accepted: bool) -> bool:
-        """Whether an answer that `answer` has `accepted` was the first."""
-        sent = [await session.shared.answered(approval_id) for session in tuple(self._sessions.values())]
-        return next((first for first in sent if first is not None), accepted)
-
-    def questions(self, session_id: str | None = None) -> tuple[Question, ...]:
-        shown = self._sessions.values() if session_id is None else filter(None, (self._sessions.get(session_id),))
-        return (*self.asked.open(session_id), *(one for session in shown for one in session.shared.questions()))
-
     # -- rules, status ----------------------------------------------------------------------------------------------
 
     def rules(self, session_id: str | None = None) -> tuple[Rule, ...]:
@@ -523,96 +432,12 @@ class Engine(EngineContext):
             running_turns=self._running(),
         )
 
-    # -- other processes --------------------------------------------------------------------------------------------
-
-    async def watch_lists(self, changed: Callable[[], None]) -> None:
-        """Call `changed` when another process may have changed what lists of sessions show."""
-        self.lists_changed = changed
-        await self.ledger.changes.watch(LISTS)
-
-    def _changed_elsewhere(self, topics: frozenset[str] | None) -> None:
-        for session_id, session in self._sessions.items():
-            if topics is None or session_id in topics:
-                session.shared.changed()
-        if topics is not None and LISTS in topics:
-            self.lists_changed()
-
     # -- helpers ----------------------------------------------------------------------------------------------------
-
-    async def _open(self, session_id: str) -> LiveSession:
-        session = self._sessions.get(session_id)
-        if session is None:
-            row = await self.catalog.get(session_id)
-            session = self._sessions.get(session_id) or self._add(row)
-        try:
-            await self.ledger.changes.watch(session_id)  # before it is read, so that no change is missed
-            await session.open()
-        except UnknownSession:  # another process has deleted it
-            self._drop(session)
-            await session.aclose()
-            raise
-        return session
-
-    async def _open_in_order(self, session_id: str) -> LiveSession:
-        """Return an open session without a look at the ledger, so that prompts and stops keep the order of their
-        arrival."""
-        session = self._sessions.get(session_id)
-        return session if session is not None and session.conversation.is_open else await self._open(session_id)
-
-    async def _persisted(self) -> None:
-        """Wait until what the open sessions did is in the ledger."""
-        for session in tuple(self._sessions.values()):
-            await session.wait_written()
-
-    def _drop(self, session: LiveSession) -> None:
-        if self._sessions.get(session.row.id) is session:
-            del self._sessions[session.row.id]
-            self.ledger.changes.unwatch(session.row.id)
-
-    async def _watched(self, row: SessionRow, *, forked: bool = False) -> None:
-        """Open a new session."""
-        await self.ledger.changes.watch(row.id)
-        await self._add(row).open(forked=forked)
-
-    def _add(self, row: SessionRow) -> LiveSession:
-        self._sessions[row.id] = session = LiveSession(self, row)
-        self._attribution.start()
-        return session
-
-    def _running(self) -> int:
-        return sum(session.turn is not None for session in self._sessions.values())
-
-    def _session(self, row: SessionRow) -> Session:
-        session = self._sessions.get(row.id)
-        return Session(
-            id=row.id,
-            title=row.title,
-            workspace_folder=row.workspace,
-            model=row.model,
-            mode=self.permitted_mode(row.mode),
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-            turns=session.conversation.turns if session else row.turns,
-            busy=(session.line.busy or session.conversation.elsewhere is not None) if session else False,
-            usage=session.conversation.usage if session else row.usage,
-            elsewhere=session is not None and session.conversation.elsewhere is not None,
-            background=self._background.get(row.id),
-            imported=row.imported > 0,
-        )
-
-    async def _emit_row(self, session: LiveSession) -> Session:
-        await session.emit_row()
-        return self._session(session.row)
 
     async def memory(self, session_id: str) -> Sequence[MemoryFile]:
         """The files of notes that the model of a session is given."""
         session = await self._open(session_id)
         return tuple(session.briefing.memory.files(trusted=self.trusted(session.row.workspace)))
-
-    def session_of(self, session_id: str) -> Session | None:
-        """The current state of a session that is open in this process."""
-        session = self._sessions.get(session_id)
-        return self._session(session.row) if session else None
 
 
 async def uninterrupted(reverting: Coroutine[Any, Any, Reverted]) -> Reverted:

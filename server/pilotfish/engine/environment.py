@@ -24,18 +24,12 @@ from pilotfish.errors import PilotfishError
 from pilotfish.policy.secrets import mask
 from pilotfish.text.display_safe import one_line
 from pilotfish.text.uris import path_of
+from pilotfish.tools.families import family_of
 from pilotfish.workspace.git.summary import GitSummary
 from pilotfish.workspace.language_servers import SEVERITIES
 from pilotfish.workspace.workspace import Workspace
 
 INSTRUCTIONS = Path(__file__).with_name("instructions")
-FAMILIES = (
-    ("claude", re.compile(r"claude|anthropic")),
-    ("gpt", re.compile(r"\bgpt|codex|(?:^|[:/])o[1345]\b")),
-    ("gemini", re.compile(r"gemini|google")),
-    ("small", re.compile(r"[:\-](?:[0-9]|1[0-4])(?:\.[0-9]+)?b\b")),
-)
-"""the file with the words for a family of models, by the model's name; the first that matches counts"""
 
 AROUND = 10  # lines above and below the cursor
 MAX_SELECTED = 120  # lines of a selection
@@ -79,9 +73,8 @@ def instructions(model: str, workspace: Workspace, rules: str) -> str:
 
 
 def standing_instructions(model: str) -> str:
-    """The instructions for this model: those for all models, and those for its family."""
-    name = next((name for name, pattern in FAMILIES if pattern.search(model.lower())), None)
-    return "\n\n".join(map(_prose, ("all", name) if name else ("all",)))
+    """The instructions for this model: those of its family."""
+    return "\n\n".join(map(_prose, family_of(model).words))
 
 
 @cache

@@ -64,10 +64,16 @@ class PreparedPrompt:
 
 
 async def prepare(
-    blocks: Sequence[Mapping[str, Any]], workspace: Workspace, read_mention: ReadMention, *, trusted: bool = False
+    blocks: Sequence[Mapping[str, Any]],
+    workspace: Workspace,
+    read_mention: ReadMention,
+    *,
+    trusted: bool = False,
+    also: Sequence[str] = (),
 ) -> PreparedPrompt:
     """Build the content for the model from the content blocks of a prompt. `read_mention` reads what is mentioned and
-    no file: a web page, a session, the terminal, the text of an MCP server. `trusted`: git may be asked."""
+    no file: a web page, a session, the terminal, the text of an MCP server. `trusted`: git may be asked.
+    `also`: files that count as mentioned."""
     prepared = PreparedPrompt()
     mentioned: dict[Mention, None] = {}
     fixes = _Fixes(workspace)
@@ -89,6 +95,8 @@ async def prepare(
                 prepared.content.append(await _diagnostic(block, workspace, fixes))
             case kind:
                 raise BadRequest(f"prompt.{index}.type: {kind!r} is not a content type", field=f"prompt.{index}.type")
+    known = {mention.name for mention in mentioned}
+    mentioned.update(dict.fromkeys(Mention(name) for name in also if name not in known))
     for mention in mentioned:
         text = None
         if not is_url(mention.name):

@@ -267,6 +267,8 @@ class Loader:
             frontend.ask_for_text = generic_client.ask_for_text
         if parts.client.hello.client.mcp:
             engine.mcp.changed.append(partial(_tell_of_servers, parts.connection, engine))
+        if parts.client.hello.client.session_list:
+            await engine.watch_lists(partial(parts.connection.notify, "pilotfish/session/listChanged", wire.Empty()))
         self._use_mcp(engine)
         engine.warmed = asyncio.Event()
         loop = asyncio.get_running_loop()

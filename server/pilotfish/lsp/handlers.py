@@ -242,7 +242,8 @@ class Handlers(BackgroundHandlers, ConnectionHandlers):
 
     async def approval_answer(self, params: wire.ApprovalAnswerParams) -> wire.Wire:
         answer = params.model_dump(by_alias=True, exclude_none=True)
-        return wire.ApprovalAnswerResult(accepted=self._approvals.answer(answer, "client"))
+        accepted = self._approvals.answer(answer, "client")
+        return wire.ApprovalAnswerResult(accepted=await self.engine.answered(params.approval_id, accepted=accepted))
 
     async def rule_list(self, params: wire.RuleListParams) -> wire.Wire:
         await self._must_exist(params.session_id)

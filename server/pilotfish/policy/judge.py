@@ -125,6 +125,8 @@ def _by_mode(case: Case) -> tuple[Decision, str]:
                 return "allow", "it only reads" if reads else "it runs in a sandbox that can change nothing"
     if facts.url is not None:
         return "ask", "it would access the network"
+    if facts.search is not None:
+        return "ask", "it would send these words to a web search"
     match facts.category:
         case Category.READ_ONLY | Category.RESEARCH:
             return "allow", "it only reads"

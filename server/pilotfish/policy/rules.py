@@ -75,6 +75,8 @@ class CallFacts:
     command: str | None = None
     cwd: str | None = None
     url: str | None = None
+    search: str | None = None
+    """What a search of the web asks for."""
     mcp: str | None = None
     """`server/tool` for a tool of an MCP server."""
     mcp_digest: str | None = None

@@ -56,6 +56,8 @@ class OutsideText:
 def source_of(facts: CallFacts, name: str, *, read_only: bool) -> Source:
     """Return where the result of a call comes from. `name` is used for tools that read files; `read_only` says that a
     command runs without network."""
+    if facts.search is not None:
+        return Source(kind="web", name="the results of a web search", outside=True)
     if facts.mcp is not None:
         return Source(kind="mcp", name=facts.mcp, outside=True)
     if facts.url is not None:
@@ -167,6 +169,8 @@ def user_words(prompts: Iterable[TurnStartRecord | SteerRecord]) -> tuple[str, .
 def _sends(facts: CallFacts, taint: Taint) -> str | None:
     if facts.url is not None:
         return None if taint.own_url else "it could send data to a page that you did not name"
+    if facts.search is not None:
+        return "it could send data out in the words of a search"
     if facts.mcp is not None:
         return None if facts.mcp_reads else "it could send data out"
     if facts.command is None:

@@ -32,6 +32,8 @@ class ListedSession:
     sessions: tuple[SessionRow, ...]
     next_cursor: str | None
     snippets: Mapping[str, Snippet] = field(default_factory=dict[str, Snippet])
+    open_turns: frozenset[str] = frozenset()
+    """the sessions whose last turn has not ended: it runs, or its process has died"""
 
 
 class Catalog:
@@ -76,6 +78,7 @@ class Catalog:
                 sessions=tuple(rows),
                 next_cursor=cursor,
                 snippets={id_: snippet for id_, snippet in snippets.items() if snippet is not None},
+                open_turns=frozenset(tables.with_open_turn([row.id for row in rows])),
             )
 
         return await self._ledger.read(find)

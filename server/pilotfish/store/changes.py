@@ -63,6 +63,7 @@ class ChangeListener:
         self.on_change: OnChange = lambda _: None
         self._source = source
         self._topics: frozenset[str] = frozenset()
+        self._watched: dict[str, asyncio.Future[None]] = {}
         self._selecting: list[asyncio.Future[None]] = []
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,10 +72,12 @@ class ChangeListener:
 
     async def watch(self, topic: str) -> None:
         """Report changes of a topic. Returns when every later change is reported, or the source cannot be reached."""
-        if topic not in self._topics:
-            await self._select(self._topics | {topic})
+        if topic not in self._watched:
+            self._watched[topic] = asyncio.ensure_future(self._select(self._topics | {topic}))
+        await asyncio.shield(self._watched[topic])
 
     def unwatch(self, topic: str) -> None:
+        self._watched.pop(topic, None)
         with self._lock:
             self._topics -= {topic}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pilotfish.tools import web_fetch
 from pilotfish.tools.agent import ask_user, read_skill, remember, research_codebase, task, update_plan
 from pilotfish.tools.code import diagnostics, find_symbol, quick_fix, rename_symbol, report_finding, symbols
 from pilotfish.tools.commands import bash, bash_output, read_output
@@ -22,6 +21,7 @@ from pilotfish.tools.files import (
     write_file,
 )
 from pilotfish.tools.tool import Tool
+from pilotfish.tools.web import web_fetch, web_search
 
 TOOLS: tuple[Tool[Any], ...] = (
     read_file.TOOL,
@@ -42,6 +42,7 @@ TOOLS: tuple[Tool[Any], ...] = (
     bash.TOOL,
     bash_output.TOOL,
     web_fetch.TOOL,
+    web_search.TOOL,
     research_codebase.TOOL,
     task.TOOL,
     update_plan.TOOL,

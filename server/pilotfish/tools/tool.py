@@ -62,6 +62,8 @@ class Subject:
     """the command keeps running after the call"""
     cwd: str | None = None
     url: str | None = None
+    search: str | None = None
+    """what a search of the web asks for"""
     mcp: str | None = None
     """`server/tool` of an MCP server"""
     mcp_digest: str | None = None
@@ -162,6 +164,8 @@ class Context:
     progress: Callable[[str], None]
     ask_user: AskUser
     delegate: Delegate
+    search_web: Callable[[str], Awaitable[str]]
+    """(query) → the answer of the provider's search, with its sources"""
     show_plan: Callable[[Sequence[PlanEntry]], None]
     read_output: Callable[[str, int, int], Awaitable[str]]
     """(call id, first line, line count) → a page of an earlier call's whole output"""

@@ -54,6 +54,31 @@ def place_code(text: str, code: str) -> Placed | None:
     return None
 
 
+def is_new_version(text: str, code: str) -> bool:
+    """Whether a block is a new version of a file without definitions, such as one of settings: each line of the file
+    has one in the block that begins alike."""
+    block, lines = _trimmed(code.split("\n")), text.split("\n")
+    if any(ELISION.fullmatch(line) for line in block) or _members(lines, 0, len(lines)):
+        return False
+    ours, theirs = (Counter(_word(line.strip()) for line in given if line.strip()) for given in (lines, block))
+    return bool(ours) and ours <= theirs and next(iter(ours)) == next(iter(theirs))
+
+
+def with_new_definitions(text: str, code: str) -> str | None:
+    """The file with the definitions of a block behind its own; None if the block holds anything else, or a name that
+    the file has."""
+    block, lines = _trimmed(code.split("\n")), text.rstrip("\n").split("\n")
+    given = list(_definitions(block, 0, len(block)))
+    loose = [line.strip() for line in _outside(block, given)]
+    known = {one.name for one in _members(lines, 0, len(lines))}
+    if not given or known & {one.name for one in given} or not all(map(_IMPORT.match, loose)):
+        return None
+    imports = [line for line in loose if _IMPORT.match(line)]
+    new = "\n".join(block[given[0].top : given[-1].end])
+    gap = "\n\n\n" if given[0].kind in ("def", "class") else "\n\n"
+    return "\n".join(_with_imports(lines, imports)).rstrip("\n") + f"{gap if text.strip() else ''}{new}\n"
+
+
 def named_path(code: str) -> tuple[str | None, str]:
     """The path that the first line of a block names in a comment, and the block without that line."""
     first, _, rest = code.partition("\n")

@@ -303,6 +303,7 @@ async def ollama(monkeypatch: pytest.MonkeyPatch, provider: Provider, window: in
     running = {"models": [{"name": "small:latest", "context_length": window}, {"name": "other"}]}
     provider.pages = {"/api/ps": running, "/api/show": {"capabilities": ["completion"]}}
     monkeypatch.setenv("OLLAMA_BASE_URL", provider.openai_url)
+    monkeypatch.setattr(listing, "PROBE_SECONDS", 30)  # a busy machine answers late
 
 
 async def test_a_model_without_tools_or_with_a_small_window_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:

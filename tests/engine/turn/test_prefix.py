@@ -132,7 +132,8 @@ async def test_a_mode_that_changes_in_a_turn_is_said_with_the_next_request(tmp_p
         ("openai:gpt-5", "Prefer to implement"),
         ("openai:o3", "Prefer to implement"),
         ("openrouter:google/gemini-3-pro", "Never assume that a library"),
-        ("ollama:qwen2.5-coder:1.5b", "One step at a time"),
+        ("ollama:qwen2.5-coder:7b", "One step at a time"),
+        ("openai:gpt-4o", "Prefer to implement"),
         ("ollama:qwen2.5-coder:32b", ""),
         ("demo", ""),
     ],
@@ -142,3 +143,9 @@ def test_a_family_of_models_has_its_own_words(model: str, words: str) -> None:
     assert text.startswith("You are Pilotfish")
     assert words in text
     assert ("For this model" in text) == bool(words)
+
+
+def test_a_very_small_model_gets_words_of_its_own_alone() -> None:
+    text = standing_instructions("ollama:qwen2.5-coder:1.5b")
+    assert "greet.py" in text
+    assert len(text) < 1_500

@@ -26,7 +26,7 @@ from pilotfish.conversation.records import ToolCallRecord
 from pilotfish.engine import commands
 from pilotfish.engine.frontend import Question
 from pilotfish.policy.rules import Rule
-from pilotfish.tools import web_fetch
+from pilotfish.tools.web import web_fetch
 from pilotfish.workspace.sandbox.sandbox import find_sandbox
 from pilotfish.workspace.web.fetch import WebPage
 

@@ -196,15 +196,15 @@ async def test_a_stop_during_the_stream_keeps_the_text_and_the_next_prompt_works
 
 @every_dialect
 async def test_stop_while_a_command_runs_kills_it_and_says_so(tmp_path: Path, dialect: Dialect) -> None:
-    async with rig(tmp_path, call("bash", command="sleep 60 & sleep 61"), say("whole"), dialect=dialect) as turn:
+    command = "echo started; sleep 60 & sleep 61"
+    async with rig(tmp_path, call("bash", command=command), say("whole"), dialect=dialect) as turn:
         running = asyncio.create_task(turn.prompt("go"))
-        await until(lambda: not ("in_progress" not in [line[-1] for line in turn.statuses().values()]))
-        await asyncio.sleep(0.05)
+        await until(lambda: "started" in turn.text("progress"))
         receipt = await turn.engine.cancel(turn.session_id)
         outcome = await running
         assert outcome.stop_reason == "cancelled"
         assert len(receipt.cancelled_calls) == 1
-        assert [process.command for process in receipt.killed_processes] == ["sleep 60 & sleep 61"]
+        assert [process.command for process in receipt.killed_processes] == [command]
         assert (await turn.prompt("again")).stop_reason == "end_turn"
         turn.check_laws()
 

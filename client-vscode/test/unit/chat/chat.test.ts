@@ -176,31 +176,13 @@ describe('state that the host owns', () => {
 });
 
 describe('a session whose turn runs in another window', () => {
-  it('is polled until the turn ends', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    const { chat, posted, open } = rig();
-    const flush = async () => {
-      for (let n = 0; n < 20; n += 1) await Promise.resolve();
-    };
-    const runningElsewhere = { ...page('s1'), session: { ...SESSION, busy: true, elsewhere: true } };
+  it('is followed by its updates, and can be stopped here', async () => {
+    const { chat, open, update } = rig();
     void chat.open('s1');
-    await flush();
-    const answer = async (result: unknown) => {
-      void open.splice(0, 1)[0]?.answer(result);
-      await flush();
-    };
-    await answer(runningElsewhere);
-    vi.advanceTimersByTime(3000);
-    await flush();
-    await answer(runningElsewhere);
-    vi.advanceTimersByTime(3000);
-    await flush();
-    await answer(page('s1'));
-    vi.advanceTimersByTime(30_000);
-    await flush();
-    vi.useRealTimers();
-    expect(open).toEqual([]);
-    expect(posted.flatMap((one) => (one.type === 'refreshed' ? [one.page.session.busy] : []))).toEqual([true, false]);
+    await settle();
+    await open[0]?.answer({ ...page('s1'), session: { ...SESSION, busy: true, elsewhere: true } });
+    expect(chat.busy).toBe(true);
+    update({ kind: 'turn_ended', stopReason: 'end_turn', usage: USAGE });
     expect(chat.busy).toBe(false);
   });
 });

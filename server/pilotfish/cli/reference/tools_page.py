@@ -26,7 +26,7 @@ SUBJECTS = {
     "commands": "Commands",
     "code": "Code",
     "agent": "The agent itself",
-    "web_fetch": "The web",
+    "web": "The web",
 }
 FOOT = """Tools that ask the editor's language servers are offered only where the editor answers: see
 [Editors](editors.md).
@@ -38,7 +38,7 @@ Models are best at the edits they were trained on. A call of a tool that was not
 """
 KINDS = {
     Category.READ_ONLY: "reads",
-    Category.RESEARCH: "starts a subagent",
+    Category.RESEARCH: "asks a model",
     Category.WRITE: "changes files",
     Category.EXECUTE: "runs something",
 }
@@ -68,4 +68,5 @@ def _row(tool: Tool[Any]) -> tuple[str, ...]:
 
 def _families() -> Iterator[tuple[str, str]]:
     for family in FAMILIES:
-        yield (family.name, ", ".join(map(code, sorted(family.without))))
+        some = ", ".join(map(code, sorted(family.without)))
+        yield (family.name, "all: its calls are text" if family.works_in_text else some)

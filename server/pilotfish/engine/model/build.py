@@ -121,7 +121,7 @@ def _inferred(
         inferred.model_name,
         provider=providers[-1],
         profile=own_profile,
-        settings=model_settings(inferred.system, inferred.profile, settings),
+        settings=model_settings(inferred.system, inferred.profile, settings, inferred.model_name),
     )
 
 
@@ -217,7 +217,7 @@ def _compatible(
         name,
         provider=provider,
         profile=partial(own_profile, known=known),
-        settings=compatible_settings(prefix, provider.model_profile(name) or {}, settings),
+        settings=compatible_settings(prefix, name, provider.model_profile(name) or {}, settings),
     )
 
 

@@ -8,12 +8,13 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
 from pilotfish.config.settings import Settings, Thinking
+from pilotfish.tools.families import family_of
 
 _BY_TEMPLATE = ("vllm", "llamacpp")
 """servers that switch thinking off through the chat template of the model"""
 
 
-def model_settings(system: str, profile: ModelProfile, settings: Settings) -> ModelSettings:
+def model_settings(system: str, profile: ModelProfile, settings: Settings, model: str) -> ModelSettings:
     """The user's settings for a model of the provider `system`.
 
     Prompts are cached and thoughts are shown wherever the provider has to be asked for it.
@@ -22,6 +23,8 @@ def model_settings(system: str, profile: ModelProfile, settings: Settings) -> Mo
     thinks = settings.thinking not in (None, "off")
     if settings.temperature is not None and not (thinks and system == "anthropic"):  # Anthropic refuses both together
         out["temperature"] = settings.temperature
+    elif settings.temperature is None and (temperature := family_of(model).temperature) is not None:
+        out["temperature"] = temperature
     if settings.thinking is not None:
         out["thinking"] = False if settings.thinking == "off" else settings.thinking
     if system == "anthropic":  # the breakpoints in the conversation are set in `own_model.py`
@@ -36,13 +39,13 @@ def model_settings(system: str, profile: ModelProfile, settings: Settings) -> Mo
     return cast("ModelSettings", out)
 
 
-def compatible_settings(prefix: str, profile: ModelProfile, settings: Settings) -> ModelSettings:
+def compatible_settings(prefix: str, model: str, profile: ModelProfile, settings: Settings) -> ModelSettings:
     """The user's settings for a model of an OpenAI-compatible server.
 
     Thinking is sent in the server's own words, because the library knows only which of OpenAI's models think.
     A server that cannot do it says so.
     """
-    out = model_settings(prefix, profile, settings.model_copy(update={"thinking": None}))
+    out = model_settings(prefix, profile, settings.model_copy(update={"thinking": None}), model)
     if settings.thinking is not None:
         out["extra_body"] = _thinking(prefix, settings.thinking)
     return out

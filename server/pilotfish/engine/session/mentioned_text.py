@@ -24,7 +24,7 @@ from pilotfish.policy.taint import uses_network
 from pilotfish.store.catalog import SessionRow
 from pilotfish.text.mention_syntax import is_url
 from pilotfish.tools.tool import Subject
-from pilotfish.tools.web_fetch import page_text
+from pilotfish.tools.web.web_fetch import page_text
 from pilotfish.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ class WaitingPrompt:
 
     prompt_id: str
     blocks: tuple[Mapping[str, Any], ...]
+    kind: Literal["queue", "steer"]
     answer: asyncio.Future[Outcome]
-    kind: Literal["queue", "steer"] = "queue"
     when_busy: WhenBusy = "queue"
     """what to do if another process runs a turn"""
     take_back: Callable[[], bool] | None = None

@@ -13,14 +13,15 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pilotfish.conversation.messages import CallStatus, CanonicalToolCall, Category
+from pilotfish.conversation.messages import CallStatus, CanonicalToolCall, Category, as_news
 from pilotfish.conversation.records import NoticeRecord, Record, SessionRecord, SteerRecord
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.extensions.hooks import Hooks
 from pilotfish.engine.frontend import Outcome
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.mcp.servers import Servers
-from pilotfish.engine.prompt import MentionedText, PreparedPrompt, prepare
+from pilotfish.engine.named_files import NamedFiles, named_files
+from pilotfish.engine.prompt import MentionedText, PreparedPrompt, plain_text, prepare
 from pilotfish.engine.session.briefing import Briefing
 from pilotfish.engine.session.mentioned_text import read_mention
 from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt, WhenBusy
@@ -33,6 +34,7 @@ from pilotfish.errors import PilotfishError, SessionBusy, StorageError
 from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.tables.jobs import UNFINISHED
+from pilotfish.tools.families import family_of
 from pilotfish.workspace.sandbox.sandbox import chosen_sandbox
 from pilotfish.workspace.workspace import Workspace
 
@@ -217,6 +219,7 @@ class LiveSession:
         waiting = WaitingPrompt(
             prompt_id=prompt_id or self.engine.new_id("prompt"),
             blocks=tuple(blocks),
+            kind="queue",
             when_busy=when_busy,
             answer=asyncio.get_running_loop().create_future(),
             context=context,
@@ -261,6 +264,15 @@ class LiveSession:
         else:
             turn = self.turn
             waiting.take_back = turn.steer(prepared.content, lambda: self._steered(turn, waiting, prepared))
+
+    async def _prepared(self, blocks: Sequence[Mapping[str, Any]]) -> PreparedPrompt:
+        """The prompt for the model. For a model that does not look for files itself, with those that it names."""
+        family, trusted = family_of(self.model().model_name), self.ports.trusted
+        files = await named_files(plain_text(blocks), self.workspace) if family.works_in_text else NamedFiles()
+        prepared = await prepare(blocks, self.workspace, self._read_mention, trusted=trusted, also=files.named)
+        if files.listed and not self.conversation.history:
+            prepared.content.insert(0, as_news(f"Files of the workspace: {', '.join(files.listed)}"))
+        return prepared
 
     async def stop(self) -> Outcome | None:
         """Stop the running turn and wait for its end. Queued prompts stay in the queue until the user continues."""
@@ -356,7 +368,7 @@ class LiveSession:
             calls = self.conversation.registry.open_calls()
             self._calls_to_ask = {call.id for call in calls if call.status is CallStatus.AWAITING_APPROVAL}
             self._approvals_asked.clear()
-            self.line.submit(WaitingPrompt(turn_id, (), answer, resumes=turn_id))
+            self.line.submit(WaitingPrompt(turn_id, (), "queue", answer, resumes=turn_id))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._approvals_asked.wait(), ASK_AGAIN_SECONDS)
 
@@ -407,7 +419,7 @@ class LiveSession:
                 await self.conversation.resume_history()
                 prepared = PreparedPrompt()
             else:
-                prepared = await prepare(waiting.blocks, self.workspace, self._read_mention, trusted=self.ports.trusted)
+                prepared = await self._prepared(waiting.blocks)
                 optimistic = self.ports.trusted or self.ports.trust_undecided
                 situation = await self.briefing.with_prompt(waiting.context, trusted=optimistic)
                 prepared.content.insert(0, situation)
@@ -428,6 +440,8 @@ class LiveSession:
                 turn.cancel()
             try:
                 outcome = await turn.run()
+                if engine.copy is not None and outcome.receipt is not None:
+                    outcome = replace(outcome, receipt=engine.copy.relocation.receipt(outcome.receipt))
             except Exception:
                 await self.conversation.forget()  # the ledger has no end of the turn
                 raise

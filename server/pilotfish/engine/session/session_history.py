@@ -95,6 +95,8 @@ class SessionHistory:
         self._row_changed = row_changed
         self.questions: Sequence[StoredQuestion] = ()
         """those of the turn that runs, as of the last look"""
+        self.decisions: dict[str, str] = {}
+        """approvals that were answered in the turn of another process, with the option that was chosen"""
         self._behind = False
         """whether other processes have written what is not in the history yet"""
         self._position = CatchUp()
@@ -165,12 +167,16 @@ class SessionHistory:
             if not stored:
                 return False
             self._behind = True
+            self.runs_elsewhere()
             if any(isinstance(entry.record, SessionRecord | TurnEndRecord) for entry in stored):
                 await self._row_changed()
             for entry in stored:
                 match entry.record:
                     case TurnStartRecord(turn_id=turn_id):
                         self.elsewhere = turn_id
+                        self.decisions.clear()
+                    case ApprovalRecord(approval_id=str(approval_id), option_id=str(option_id)):
+                        self.decisions[approval_id] = option_id
                     case TurnEndRecord():
                         self.elsewhere = None
                     case _:

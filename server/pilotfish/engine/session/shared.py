@@ -130,7 +130,8 @@ class SharedSession:
         waiting = {question.id: question for question in stored if question.resolution is None}
         done = {question.id: question.resolution for question in stored if question.resolution is not None}
         for approval_id in self._questions.keys() - waiting.keys():
-            resolution = done.get(approval_id) or {"optionId": "cancelled", "by": "another window"}
+            option_id = self._session.conversation.decisions.get(approval_id, "cancelled")
+            resolution = done.get(approval_id) or {"optionId": option_id, "by": "another window"}
             self._engine.frontend.resolved(self._questions.pop(approval_id), resolution["optionId"], resolution["by"])
         for question_id in self._asking.keys() - waiting.keys():
             self._asking.pop(question_id).cancel()

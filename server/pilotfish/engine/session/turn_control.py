@@ -144,21 +144,24 @@ class TurnControl:
             self._session.turn.skip_backoff()
 
     async def queue(self) -> Sequence[WaitingPrompt]:
-        """The prompts that wait."""
+        """The prompts that wait for the turn, and after it those that wait here."""
         reply = await self._session.shared.request("queue", {}) if self._is_elsewhere else None
-        if reply is None:
-            return tuple(self._session.line.waiting)
         loop = asyncio.get_running_loop()
-        return tuple(
-            WaitingPrompt(one["promptId"], tuple(one["blocks"]), loop.create_future(), kind=one["kind"])
-            for one in reply["prompts"]
+        elsewhere = () if reply is None else reply["prompts"]
+        return (
+            *(
+                WaitingPrompt(one["promptId"], tuple(one["blocks"]), one["kind"], loop.create_future())
+                for one in elsewhere
+            ),
+            *self._session.line.waiting,
         )
 
     async def withdraw(self, prompt_id: str) -> None:
         """Withdraw a waiting prompt."""
-        if self._is_elsewhere and await self._session.shared.request("withdraw", {"promptId": prompt_id}) is not None:
+        if self._withdraw_here(prompt_id):
             return
-        if not self._withdraw_here(prompt_id):
+        body = {"promptId": prompt_id}
+        if not self._is_elsewhere or await self._session.shared.request("withdraw", body) is None:
             raise UnknownCall(f"No waiting prompt has the id {prompt_id!r}.")
 
     async def drop(self, prompt_id: str) -> None:

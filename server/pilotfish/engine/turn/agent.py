@@ -40,7 +40,7 @@ class RequestPhases(Protocol):
     async def before_request(
         self, run_messages: Sequence[ModelMessage], messages: Sequence[ModelMessage], window: int | None
     ) -> list[ModelMessage]: ...
-    def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse: ...
+    async def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse: ...
 
 
 class Calls(Protocol):
@@ -141,7 +141,7 @@ class Hooks(AbstractCapability[AgentDeps]):
         self, ctx: Context, *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         del request_context
-        return ctx.deps.phases.after_response(response, ctx.model.context_window)
+        return await ctx.deps.phases.after_response(response, ctx.model.context_window)
 
     async def wrap_tool_validate(
         self,

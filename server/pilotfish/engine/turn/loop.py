@@ -37,15 +37,21 @@ from pilotfish.conversation.text_calls import TextCall, find_calls, without_call
 from pilotfish.engine.model.request_settings import session_settings
 from pilotfish.engine.model.resolve import broke_off, failure
 from pilotfish.engine.model.text_tools import writes_calls_as_text
+from pilotfish.engine.named_files import named_files
 from pilotfish.engine.turn.agent import AgentDeps, main_agent, tool_tokens
+from pilotfish.engine.turn.answered_files import answered_files
 from pilotfish.engine.turn.calls.tool_runner import ToolRunner
 from pilotfish.engine.turn.checks.claim_check import ClaimCheck
 from pilotfish.engine.turn.checks.end_checks import EndChecks
 from pilotfish.engine.turn.context import TurnContext
 from pilotfish.engine.turn.response_stream import tools_by_args
 from pilotfish.errors import TurnError
+from pilotfish.policy.taint import user_words
+from pilotfish.tools.families import family_of
 
 log = logging.getLogger(__name__)
+
+MAX_SHOWN = 6  # responses of a turn whose code blocks are written: a small model can rewrite a file forever
 
 
 class Loop:
@@ -65,6 +71,8 @@ class Loop:
         self._state = ResponseState(self._state_changed)
         self._last: ModelResponse | None = None
         self._broken = 0
+        self._shown = 0
+        """responses that showed files"""
         self.full_at = -1
         """`answers` when the context was full; the next request is then sent as it is"""
 
@@ -175,13 +183,15 @@ class Loop:
         await turn.ports.wait_for_client()  # do not produce more updates for a client that does not read
         return sent
 
-    def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse:
+    async def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse:
         """Phases 3 to 7, for a complete response. Returns the response that the run continues with. Raises `ModelRetry`
         for an empty response."""
         turn = self._turn
         self._check_whole(response)
         original = response
-        response = turn.stream.with_own_ids(self._with_recovered_calls(self._with_refusal(response)))
+        response = self._with_refusal(response)
+        files = await self._shown_files(response)
+        response = turn.stream.with_own_ids(self._with_recovered_calls(response, files))
         turn.recording.record_response(response)  # phase 3
         self.answers += 1
         self._last = response
@@ -244,14 +254,32 @@ class Loop:
         self._turn.stream.text_chunk(0, refusal)
         return replace(response, parts=[TextPart(refusal)])
 
-    def _with_recovered_calls(self, response: ModelResponse) -> ModelResponse:
-        """Turn calls that the model wrote as text into calls, marked as recovered, and cut them out of the text."""
+    async def _shown_files(self, response: ModelResponse) -> Sequence[TextCall]:
+        """The files that the answer of a very small model shows in code blocks, as calls that write them."""
+        turn, family = self._turn, family_of(self._turn.model().model_name)
+        is_whole = response.finish_reason != "length" and not response.tool_calls
+        if not family.works_in_text or not is_whole or turn.ports.mode == "plan" or self._shown > MAX_SHOWN:
+            return ()
+        prompt = "\n".join(user_words(turn.ports.prompts[-1:]))
+        known = map(turn.workspace.relative, turn.workspace.known_files)
+        named = [*(await named_files(prompt, turn.workspace)).named, *known]
+        found = await answered_files(
+            response.text or "", turn.workspace, candidates=named, may_create="?" not in prompt
+        )
+        self._shown += bool(found)
+        return found
+
+    def _with_recovered_calls(self, response: ModelResponse, files: Sequence[TextCall]) -> ModelResponse:
+        """Turn calls that the model wrote as text into calls, marked as recovered, and cut them out of the text.
+        `files` are what the answer shows in code blocks, if it has no call."""
         texts = {index: part for index, part in enumerate(response.parts) if isinstance(part, TextPart)}
         whole = "".join(part.content for part in texts.values())
         found: Sequence[TextCall] = ()
         # A response that was cut off may lack the end of its arguments.
         if not any(isinstance(part, ToolCallPart) for part in response.parts) and response.finish_reason != "length":
             found = find_calls(whole, tools_by_args())
+        is_call = bool(found)
+        found = found or files
         parts = list(response.parts)
         position = 0
         for index, part in texts.items():
@@ -264,7 +292,8 @@ class Loop:
             return response
         for call in found:
             parts.append(self._turn.stream.recovered(len(parts), call.name, call.args))
-        if not writes_calls_as_text(self._turn.model()):
+        model = self._turn.model()
+        if is_call and not writes_calls_as_text(model) and not family_of(model.model_name).works_in_text:
             message = f"{len(found)} tool call(s) that the model wrote as text were recovered."
             self._turn.recording.notice("info", message)
         return replace(response, parts=parts)

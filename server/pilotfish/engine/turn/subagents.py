@@ -153,7 +153,7 @@ class _Subagent:
         await self._turn.ports.wait_written()
         return list(messages)
 
-    def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse:
+    async def after_response(self, response: ModelResponse, window: int | None) -> ModelResponse:
         """Count the response and register its calls, under ids that are unique in the session."""
         del window
         turn = self._turn

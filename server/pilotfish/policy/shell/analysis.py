@@ -9,7 +9,9 @@ question (`effects.py`). It proves nothing.
 from __future__ import annotations
 
 import fnmatch
+import posixpath
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -129,9 +131,11 @@ def study(command: str) -> Study:
     line = parser.parse(command)
     if isinstance(line, parser.Unreadable):
         return _wide_study(command, line.reason)
+    returns = returning(command)
     parts = _parts(line)
     found = nested_commands.unwrap(part.words for part in parts)
-    touched = tuple(dict.fromkeys(touch for part in parts for touch in (*part.touched, *part.writes)))
+    named = (touch for part in parts if part.words not in returns for touch in (*part.touched, *part.writes))
+    touched = tuple(dict.fromkeys((*named, *_climbs([part.words for part in parts], returns))))
     refusal = destroys(found, [touch.path for part in parts for touch in part.writes])
     located = {part.words[0].rsplit("/", 1)[-1]: part.words[0] for part in parts if "/" in part.words[0]}
     written = next((touch.path for part in parts for touch in part.writes), None)
@@ -147,11 +151,22 @@ def _wide_study(command: str, unreadable: str) -> Study:
         findings = _findings(command, wide.shown, wide.located, written[0] if written else None)
     else:
         findings = (Finding(Effect.HIDDEN, "it could not be read to its end"), *map(effect_of, wide.found))
-    return Study(command, (), unreadable, wide.found, wide.shown, _wide_touched(wide), refusal, wide.cut, findings)
+    return Study(
+        command,
+        (),
+        unreadable,
+        wide.found,
+        wide.shown,
+        _wide_touched(wide, returning(command)),
+        refusal,
+        wide.cut,
+        findings,
+    )
 
 
 _PROGRAM_VARIABLES = re.compile(
     r"(?:^|[\s;&|(])(?!(?:NODE_ENV|PYTHON(?:PATH|UNBUFFERED|DONTWRITEBYTECODE|WARNINGS|HASHSEED|IOENCODING|UTF8))=)"
+    r"(?!(?:GIT_)?PAGER=(?:cat|''|\"\")?(?:\s|$)|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS)=[01](?:\s|$))"
     r"(?:PATH|IFS|ENV|PAGER|EDITOR|SHELL|HOME|PS4|PROMPT_COMMAND|LESSOPEN|RIPGREP_CONFIG_PATH"
     r"|(?:LD|DYLD|GIT|BASH|PYTHON|NODE|PERL|RUBY)_?[A-Z0-9_]*)\+?="
 )
@@ -179,7 +194,35 @@ def _only_names(words: tuple[str, ...]) -> bool:
     return recorded or words[0] in {"source", "."} or effect_of(words).effect is Effect.READS
 
 
-def _wide_touched(wide: nested_commands.NestedCommands) -> tuple[Touched, ...]:
+def returning(text: str) -> frozenset[tuple[str, ...]]:
+    """Return the commands `cd ..` of a line `cd DIR && … && cd .. && …` that lead back to where they came from. Every
+    `cd` must stand alone between `&&`, so that the one before it has succeeded."""
+    steps = [step.strip() for step in text.split("&&")]
+    if re.search(r"[;(){}`$\n\\]|\|\||(?<![&>])&(?!&)", text):
+        return frozenset()
+    entered, found = "", set[tuple[str, ...]]()
+    for step in steps:
+        if not re.search(r"\b(?:cd|pushd|popd)\b", step):
+            continue
+        move = re.fullmatch(r"cd ([\w.][\w./-]*)", step)
+        if move is None:
+            return frozenset()
+        entered = posixpath.normpath(posixpath.join(entered, move[1]))
+        if entered.startswith(".."):
+            return frozenset()
+        if ".." in move[1].split("/"):
+            found.add(("cd", move[1]))
+    return frozenset(found)
+
+
+def _climbs(commands: Sequence[tuple[str, ...]], returns: frozenset[tuple[str, ...]]) -> tuple[Touched, ...]:
+    """Return the folder above the start of a line if a later `cd` may lead there: nobody knows from where it starts."""
+    moves = [words for words in commands if words[0] in {"cd", "pushd"}]
+    climbs = any(".." in word.split("/") for words in moves[1:] if words not in returns for word in words[1:])
+    return (Touched("..", "read"),) if climbs else ()
+
+
+def _wide_touched(wide: nested_commands.NestedCommands, returns: frozenset[tuple[str, ...]]) -> tuple[Touched, ...]:
     """Return the paths of a line outside the strict grammar: exact ones of commands that only read, and every word of
     the others that looks like a path."""
     touched: dict[Touched, None] = {}
@@ -191,6 +234,8 @@ def _wide_touched(wide: nested_commands.NestedCommands) -> tuple[Touched, ...]:
     touched.clear()
     for words in wide.shown:
         verdict = read_only(words)
+        if words in returns:
+            continue
         if isinstance(verdict, Read):
             read = verdict
             touched.update(

@@ -35,6 +35,8 @@ class ClientAbilities(Lsp):
     """not a request: the client lists sessions, so the model writes their titles (setting `titles`)"""
     mcp: bool = False
     """the notification `mcp/changed`"""
+    session_list: bool = False
+    """the notification `session/listChanged`"""
     language_models: bool = False
     """`model/request`: the client has language models, and reports them with `model/offered`"""
 

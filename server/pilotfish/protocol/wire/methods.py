@@ -273,6 +273,13 @@ _ROWS: tuple[Method, ...] = (
     Method("status", "client", Empty, Status, "Returns the state of the server."),
     Method("trust/changed", "client", TrustParams, None, "Reports that the user's trust in the workspace changed."),
     Method("session/update", "server", UpdateParams, None, "Reports one update of a session."),
+    Method(
+        "session/listChanged",
+        "server",
+        Empty,
+        None,
+        "Reports that another process has created, renamed, deleted, begun or ended something that lists show.",
+    ),
     Method("approval/request", "server", ApprovalRequest, ApprovalAnswer, "Asks the user whether a call may run."),
     Method("approval/resolved", "server", ApprovalResolved, None, "Reports that a question was answered or withdrawn."),
     Method("mcp/changed", "server", McpChanged, None, "Reports that the state of an MCP server changed."),

@@ -53,7 +53,8 @@ class Session(Whole):
     """whether a turn is running"""
     usage: Usage
     elsewhere: bool | None = None
-    """true if the running turn belongs to another window; only that window receives its updates"""
+    """true if another process runs the turn. It is followed, answered, steered and stopped here like a turn of this
+    process"""
     background: Background | None = None
     """its task in the background, if it has one"""
     imported: bool | None = None

@@ -33,7 +33,7 @@ class SqliteDatabase(Database):
     def __init__(self, directory: Path) -> None:
         self._file = DatabaseFile(directory)
         self._scrubber = Scrubber(self._file)
-        self._pipe = ChangePipe(directory / "watching")
+        self._pipe = ChangePipe(directory / "holds" / "watching")
         self._synchronous = ""
         self._unsynced = False
         """whether something was committed since the last sync"""

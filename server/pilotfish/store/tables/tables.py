@@ -304,6 +304,15 @@ class Tables(ReportsChanges, ABC):
         )
         return list(map(SessionRow._make, rows))
 
+    def with_open_turn(self, session_ids: Sequence[str]) -> set[str]:
+        """Those sessions whose last turn has not ended: it runs, or its process has died."""
+        marks = ", ".join("?" * len(session_ids))
+        rows = self.db.execute(
+            f"SELECT id FROM sessions WHERE id IN ({marks}) AND EXISTS (SELECT 1 FROM chunks WHERE session = key)",  # noqa: S608 -- marks only
+            tuple(session_ids),
+        )
+        return {id_ for (id_,) in rows}
+
     def snippet(self, session_id: str, terms: list[str]) -> Snippet | None:
         return self.index.snippet(self.key_of(session_id), terms)
 

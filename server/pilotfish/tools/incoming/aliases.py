@@ -29,6 +29,7 @@ _TOOLS: Mapping[str, str] = {
     "bash_output": """task_output kill_shell kill_bash get_terminal_output command_status check_command_status
         get_command_output read_background_output""",
     "web_fetch": "fetch fetch_url read_url fetch_webpage url_fetch http_get read_web_page read_url_content",
+    "web_search": "search_web google_search internet_search google_web_search web_search_call websearch brave_search",
     "update_plan": "todo_write todo write_todos todos manage_todo_list update_todo_list set_plan plan update_todos",
     "report_finding": "add_finding review_comment add_review_comment report_issue report_problem add_comment",
     "ask_user": "ask_user_question ask_followup_question ask question ask_human request_user_input clarify",
@@ -104,6 +105,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         "until": "filter pattern wait_for",
     },
     "web_fetch": {"url": "uri link address href urls"},
+    "web_search": {"query": "q search_term search_query prompt question text"},
     "report_finding": {
         "path": _PATH,
         "line": "line_number start_line lineno",

@@ -210,9 +210,9 @@ describe('a turn that runs in another window', () => {
     return { type: 'refreshed', page, at: AT };
   };
 
-  it('is shown as running, and this window is not busy', () => {
+  it('is shown as running, and can be stopped and steered here', () => {
     const state = run(loaded([item], { session: busy }));
-    expect([state.turns[0]?.status, isBusy(state)]).toEqual(['running', false]);
+    expect([state.turns[0]?.status, isBusy(state)]).toEqual(['running', true]);
   });
 
   it('is updated at each poll, and rows that the user opened stay open', () => {

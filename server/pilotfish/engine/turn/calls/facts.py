@@ -73,6 +73,7 @@ def collect(
         command=subject.command,
         cwd=str(start) if subject.command is not None else None,
         url=subject.url,
+        search=subject.search,
         mcp=subject.mcp,
         mcp_digest=subject.mcp_digest,
         mcp_reads=subject.mcp_reads,
@@ -202,7 +203,9 @@ def _named_files(study: analysis.Study, resolve: Resolve, start: Path) -> Iterat
     """Every word that names an existing file outside the workspace or a secret, whatever the program does with it."""
     home = analysis.start_folder(study)
     known = {touch.path for touch in study.touched}
-    for word in dict.fromkeys(word for part in study.parts for word in part.words[1:]):
+    back = analysis.returning(study.text)
+    named = [word for part in study.parts if part.words not in back for word in part.words[1:]]
+    for word in dict.fromkeys(named):
         for text in _names_in(word):
             path = analysis.seen_from(home, text)
             if path in known or not os.path.lexists(start / path):

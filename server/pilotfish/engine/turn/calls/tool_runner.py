@@ -36,6 +36,7 @@ from pilotfish.engine.extensions.hooks import Event, HookOutcome
 from pilotfish.engine.turn.calls.approvals import Allowed, CallApprovals, Denied, argument_errors
 from pilotfish.engine.turn.calls.order import Order
 from pilotfish.engine.turn.context import TurnContext
+from pilotfish.engine.turn.web_search import can_search, search_web
 from pilotfish.errors import PilotfishError
 from pilotfish.policy.hosts import host_of, local_address
 from pilotfish.policy.rules import CallFacts
@@ -47,6 +48,7 @@ from pilotfish.tools.commands.bash_output import BashOutput
 from pilotfish.tools.commands.read_output import ReadOutput
 from pilotfish.tools.incoming.calls import ReadCall, read_call
 from pilotfish.tools.tool import Args, Context, Network, Result, SubagentKind, Tool
+from pilotfish.tools.web import web_search
 from pilotfish.workspace.effects import Effects
 from pilotfish.workspace.process.launcher import READ_ONLY_LEAVE, Leave
 
@@ -103,9 +105,11 @@ class ToolRunner:
         self._turn.stream.foreign_tools = frozenset(names) - BY_NAME.keys()
 
     def works(self, name: str) -> bool:
-        """Whether a tool of ours can answer here: some need language servers, or skills."""
+        """Whether a tool of ours can answer here: some need language servers, skills, or a provider that searches."""
         queries = BY_NAME[name].queries
         answered = queries is None or self._turn.workspace.answerer(queries).can_answer(queries)
+        if name == web_search.TOOL.name and not (self._turn.settings.network and can_search(self._turn.model())):
+            return False
         return answered and name not in self._turn.ports.unused_tools()
 
     def owns(self, name: str) -> bool:
@@ -398,6 +402,7 @@ class ToolRunner:
             call_id=call_id,
             progress=lambda text: turn.stream.progress(call_id, text),
             ask_user=turn.ask_user,
+            search_web=partial(search_web, turn),
             delegate=partial(self._subagents.run, self, call_id),
             show_plan=turn.recording.show_plan,
             read_output=turn.ports.read_output,
