@@ -242,7 +242,7 @@ async def test_a_task_needs_a_commit_and_a_trusted_folder(tmp_path: Path):
         client.notify("pilotfish/trust/changed", {"trusted": False})
         with pytest.raises(RpcError, match="needs a trusted folder"):
             await start(client)
-        assert (await client.request("pilotfish/session/list", {}))["sessions"] == []
+            assert (await client.request("pilotfish/session/list", {}))["sessions"] == []
 
 
 async def test_a_failed_task_says_why_and_can_be_continued(folder: Path, tmp_path: Path, storage: str):
@@ -301,3 +301,12 @@ async def test_the_state_of_a_moved_branch_does_not_matter(folder: Path, tmp_pat
         await until(client, session, "done")
         await client.request("pilotfish/background/takeOver", {"sessionId": session})
         assert git(folder, "status", "--porcelain") == " M a.txt\n"
+
+
+async def test_a_task_with_a_model_of_the_editor_is_refused_at_its_start(folder: Path, storage: str):
+    async with serve() as provider:
+        env = {**of(provider, storage), "PILOTFISH_MODEL": "vscode:copilot/gpt-4.1"}
+        async with connect(folder, **env) as client:
+            with pytest.raises(RpcError, match="model of the editor, which a task in the background cannot use"):
+                await start(client)
+            assert (await client.request("pilotfish/session/list", {}))["sessions"] == []

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from psycopg import sql
-from tests.background.test_tasks import FILES, editing, held_back, listed, start, until
+from tests.background.test_tasks import FILES, editing, held_back, listed, start, task_processes, until
 from tests.support.client import Client, allow, connect, environment, never
-from tests.support.postgres import new_store
+from tests.support.postgres import PrivateServer, new_store
 from tests.support.provider import Provider, call, say, serve
 from tests.support.provider_script import Reply
 from tests.support.repository import git, make_repository, state_of
@@ -85,8 +85,10 @@ ROLE_OF_WORKER, USERS = "pf_worker", ("pf_alice", "pf_bob")
 
 
 @asynccontextmanager
-async def team(tmp_path: Path, *script: Reply, per_user: int = 1) -> AsyncGenerator[Team]:
-    admin = new_store()
+async def team(
+    tmp_path: Path, *script: Reply, per_user: int = 1, server: PrivateServer | None = None
+) -> AsyncGenerator[Team]:
+    admin = server.new_store() if server else new_store()
     (tmp_path / "set-up").mkdir()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pilotfish", "worker", "--set-up", "--per-user", str(per_user)),
@@ -249,6 +251,106 @@ async def test_users_take_turns_and_see_nothing_of_each_other(tmp_path: Path):
                 " VALUES (%s, 'queued', '{}', 'a worker', '', 0, 0, 'pf_alice')",
                 (of_bob,),
             )
+
+
+async def test_nobody_queues_a_task_of_another_user_through_the_function_of_the_queue(tmp_path: Path):
+    async with team(tmp_path) as pg:
+        schema = _schema(pg)
+        with psycopg.connect(pg.url("pf_bob"), autocommit=True) as db:
+            db.execute("CREATE TEMP TABLE jobs (session text, owner text, state text, place text)")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                db.execute(
+                    "CREATE TRIGGER own AFTER INSERT ON jobs FOR EACH ROW"
+                    f" EXECUTE FUNCTION {schema}.enqueue_job()".encode()
+                )
+        with psycopg.connect(pg.admin, autocommit=True) as db:
+            db.execute("CREATE TEMP TABLE jobs (session text, owner text, state text, place text)")
+            trigger = "CREATE TRIGGER own AFTER INSERT ON pg_temp.jobs FOR EACH ROW"
+            db.execute(f"{trigger} EXECUTE FUNCTION {schema}.enqueue_job()".encode())
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="not the table of jobs"):
+                db.execute("INSERT INTO pg_temp.jobs VALUES ('s', 'pf_alice', 'queued', 'a worker')")
+
+
+async def test_a_task_whose_commit_is_an_option_of_git_fails_and_runs_nothing(tmp_path: Path):
+    folder, origin = pushed_repository(tmp_path)
+    async with team(tmp_path) as pg, pg.editor(folder, "pf_alice") as client:
+        session = await start(client)
+        evil = f"--upload-pack=touch {tmp_path / 'ran'};"
+        with psycopg.connect(pg.url("pf_alice"), autocommit=True) as db:
+            db.execute("UPDATE jobs SET spec = jsonb_set(spec::jsonb, '{commit}', to_jsonb(%s::text))::text", (evil,))
+        async with pg.worker("--remote", str(origin)):
+            failed = await until(client, session, "failed", "done")
+        assert "cannot be read" in failed.note
+        assert not (tmp_path / "ran").exists()
+
+
+async def test_a_task_of_a_user_for_whom_workers_may_not_act_fails_with_that_reason(tmp_path: Path):
+    folder, origin = pushed_repository(tmp_path)
+    async with team(tmp_path) as pg, pg.editor(folder, "pf_bob") as client:
+        with psycopg.connect(pg.admin, autocommit=True) as db:
+            db.execute(f"REVOKE pf_bob FROM {ROLE_OF_WORKER}".encode())
+        session = await start(client)
+        async with pg.worker("--remote", str(origin)):
+            failed = await until(client, session, "failed")
+        assert "may not act for pf_bob" in failed.note
+        assert "GRANT pf_bob TO pf_worker" in failed.note
+        assert pg.provider.requests == []
+
+
+def _begun_four_times(pg: Team) -> None:
+    with psycopg.connect(pg.admin, autocommit=True) as db:
+        done = db.execute(f"UPDATE {_schema(pg)}_queue.procrastinate_jobs SET attempts = 4".encode())
+        assert done.rowcount == 1
+
+
+async def test_a_task_whose_process_has_died_five_times_fails_with_that_reason(tmp_path: Path):
+    folder, origin = pushed_repository(tmp_path)
+    async with team(tmp_path, held_back(say("never"))) as pg, pg.editor(folder, "pf_alice") as client:
+        session = await start(client)
+        _begun_four_times(pg)
+        async with pg.worker("--remote", str(origin)):
+            await pg.provider.received(1)
+            for process in task_processes(tmp_path, session):
+                process.kill()
+            failed = await until(client, session, "failed")
+        assert "begun 5 times" in failed.note
+
+
+async def test_a_task_whose_worker_has_died_five_times_fails_with_that_reason(tmp_path: Path):
+    folder, origin = pushed_repository(tmp_path)
+    async with team(tmp_path, held_back(say("never"))) as pg, pg.editor(folder, "pf_alice") as client:
+        session = await start(client)
+        _begun_four_times(pg)
+        async with pg.worker("--remote", str(origin), name="first") as first:
+            await pg.provider.received(1)
+            first.send_signal(signal.SIGKILL)
+            await first.wait()
+        async with pg.worker("--remote", str(origin), name="second"):
+            failed = await until(client, session, "failed")
+        assert "begun 5 times" in failed.note
+        assert len(pg.provider.requests) == 1
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_worker_whose_database_is_gone_ends_at_a_signal(tmp_path: Path, busy: bool):
+    folder, origin = pushed_repository(tmp_path)
+    server = PrivateServer()
+    try:
+        async with (
+            team(tmp_path, held_back(say("never")), server=server) as pg,
+            pg.editor(folder, "pf_alice") as client,
+            pg.worker("--remote", str(origin)) as worker,
+        ):
+            if busy:
+                await start(client)
+                await pg.provider.received(1)
+            server.kill()
+            worker.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(20):  # it waits for 30 seconds and more where it waits for the database
+                await worker.wait()
+            assert task_processes(tmp_path) == []
+    finally:
+        server.stop()
 
 
 def _schema(pg: Team) -> str:

@@ -17,12 +17,11 @@ from pilotfish.store.catalog import Catalog
 from pilotfish.store.ledger import Ledger
 
 
-@asynccontextmanager
-async def _two_users() -> AsyncGenerator[tuple[Ledger, Ledger]]:
-    """The ledgers of two users of one database. Its administrator has made the tables."""
+async def urls_of_users(count: int) -> list[str]:
+    """The URLs with which users of one new database connect. Its administrator has made the tables."""
     url = new_store()
     await Ledger.open(url).aclose()
-    users = [f"user_{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    users = [f"user_{uuid.uuid4().hex[:8]}" for _ in range(count)]
     with psycopg.connect(url, autocommit=True) as db:
         [schema] = db.execute("SELECT current_schema()").fetchone() or ("",)
         for user in users:
@@ -30,7 +29,13 @@ async def _two_users() -> AsyncGenerator[tuple[Ledger, Ledger]]:
             db.execute(f"GRANT USAGE ON SCHEMA {schema} TO {user}".encode())
             db.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {user}".encode())
     was = conninfo_to_dict(url)["user"]
-    alice, bob = [Ledger.open(url.replace(f"//{was}", f"//{user}", 1)) for user in users]
+    return [url.replace(f"//{was}", f"//{user}", 1) for user in users]
+
+
+@asynccontextmanager
+async def _two_users() -> AsyncGenerator[tuple[Ledger, Ledger]]:
+    """The ledgers of two users of one database. Its administrator has made the tables."""
+    alice, bob = [Ledger.open(url) for url in await urls_of_users(2)]
     try:
         yield alice, bob
     finally:

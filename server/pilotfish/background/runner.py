@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from pydantic import ValidationError
+
 from pilotfish.background.frontend import HeadlessFrontend
 from pilotfish.config.settings import Settings
 from pilotfish.conversation.records import FileChangeRecord, Record, StopReason, TurnEndRecord, TurnStartRecord
@@ -38,6 +40,8 @@ MOVED: Final = (
     "[The machine that ran this task is gone, and another one goes on in a fresh worktree. The files that you edited"
     " are restored. What commands changed without an edit is not: look before you rely on it. Go on with the task.]"
 )
+
+UNREADABLE: Final = "The task cannot be read: it was written by another version of Pilotfish, or by another program."
 
 _STATES: Final[Mapping[StopReason, JobState]] = {
     "end_turn": "done",
@@ -116,7 +120,12 @@ class Runner:
             job = await self._engine.job_of(self._id)
             if job is None or not await self._change("running", place=self._place.name):
                 return None
-            return await self._run(JobSpec.model_validate_json(job.spec), go_on=job.state == "queued")
+            try:
+                spec = JobSpec.model_validate_json(job.spec)
+            except ValidationError as error:
+                log.warning("the task of session %s cannot be read: %s", self._id, error)
+                return await self._finish("failed", UNREADABLE, None, None)
+            return await self._run(spec, go_on=job.state == "queued")
         finally:
             lease.release()
 

@@ -14,6 +14,7 @@ from pilotfish.background.process import StartedWith, start_process
 from pilotfish.engine.background_job import JobSpec, drop_results, travelling, users_repository
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Session
+from pilotfish.engine.model.editor.editor_models import PREFIX
 from pilotfish.engine.session.undo import Reverted
 from pilotfish.errors import BadRequest, GitError, NotTrusted, SessionBusy
 from pilotfish.store.tables.jobs import QUEUE, UNFINISHED, JobRow, JobState
@@ -57,6 +58,7 @@ class BackgroundTasks:
             raise BadRequest("workspaceFolder: open a folder first", field="workspaceFolder")
         if not engine.trusted(str(folder)):
             raise NotTrusted("A task in the background needs a trusted folder: nobody watches it.")
+        _refuse_editors_model(model or engine.settings.model, "model")
         base = await asyncio.to_thread(find_base, folder, clean_environment(os.environ))
         unsaved = await engine.make_workspace(str(folder)).unsaved_documents()
         session = await engine.new(str(folder), None, model, mode)
@@ -88,6 +90,7 @@ class BackgroundTasks:
             raise BadRequest("sessionId: this session has no task in the background", field="sessionId")
         if background.state in ("running", "queued"):
             raise SessionBusy(f"The task runs: {background.place or 'it is about to start'}.")
+        _refuse_editors_model((await engine.session(session_id)).model, "sessionId")
         job = await self._job(session_id)
         remote = JobSpec.model_validate_json(job.spec).remote
         queued = remote is not None and await engine.ledger.read(lambda tables: tables.has_workers())
@@ -180,6 +183,15 @@ class BackgroundTasks:
         now = self._engine.clock()
         await self._engine.change_job(
             session_id, lambda jobs: jobs.change(session_id, state, among, now=now, place=place)
+        )
+
+
+def _refuse_editors_model(model: str, field: str) -> None:
+    """A task runs without the editor, so its models are not there."""
+    if model.partition(":")[0].lower() == PREFIX:
+        raise BadRequest(
+            f"{field}: {model} is a model of the editor, which a task in the background cannot use. Choose another.",
+            field=field,
         )
 
 

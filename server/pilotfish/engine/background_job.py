@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from pilotfish.config.settings import Settings
 from pilotfish.errors import GitError
@@ -43,7 +43,8 @@ class JobSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: tuple[Mapping[str, Any], ...]
-    commit: str
+    commit: str = Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")
+    """never an option of git: who may queue a job writes this"""
     top: str
     """the top folder of the repository on the user's machine"""
     remote: str | None

@@ -95,8 +95,6 @@ class EngineContext:
         self.mcp = Servers(self.mcp_roots, self.mcp_inputs, self.server_fault)
         self.controls = Controls(ledger)
         self.asked = PendingApprovals(frontend, self.controls)
-        self.controllers: set[str] = set()
-        """users of the database, beside our own, who may answer, steer and stop the turns of this process"""
         self.may_continue: Callable[[SessionRow], bool] = lambda _: True
         """whether this process may continue a turn whose process has ended"""
         self.set_roots(roots)

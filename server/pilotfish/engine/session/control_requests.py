@@ -1,7 +1,7 @@
 """What the process that runs a turn does for the others: it takes their requests in order and replies to each.
 
-Promises: only users who may control the turns of this process are obeyed; a stop that was meant for an earlier turn, or
-an answer to an earlier question, does nothing.
+Promises: only other processes of the same user of the database are obeyed; a stop that was meant for an earlier turn,
+or an answer to an earlier question, does nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ControlHandler:
             begun.set()
 
     async def _check_sender(self, request: ControlRequest) -> None:
-        if request.sender not in {await self._engine.controls.user(), *self._engine.controllers}:
+        if request.sender != await self._engine.controls.user():
             raise NotTrusted("The turn runs for another user, who alone can answer, steer and stop it.")
 
     async def _do(self, request: ControlRequest, begun: asyncio.Event) -> Mapping[str, Any]:

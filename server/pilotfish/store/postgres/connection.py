@@ -174,8 +174,11 @@ def _translated(pg: psycopg.Connection[Any] | None, url: str) -> Generator[None]
             "Other programs write to the same sessions.", remedy=_REMEDY, connected=True, again=True
         ) from error
     except errors.InsufficientPrivilege as error:
+        said = error.diag.message_primary or ""
+        if "row-level security" in said:
+            said = "the session belongs to another user, who has not shared it for this"
         raise StorageError(
-            f"The database refuses this: {error.diag.message_primary}.",
+            f"The database refuses this: {said}.",
             remedy="Ask the administrator of the database to grant it, or the owner of the session to share it.",
         ) from error
     except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:

@@ -220,7 +220,73 @@ CREATE POLICY own ON jobs USING (owner = current_user) WITH CHECK (
     owner = current_user AND EXISTS (SELECT 1 FROM sessions WHERE id = session AND sessions.owner = current_user));
 """
 
-MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4)
+_V5: Final = """
+-- What a user of the database can do to the others with plain SQL. Questions and requests do not outlive their turn.
+DELETE FROM questions;
+DELETE FROM controls;
+
+-- A question is answered by the user whose process asks, so nobody else sees it: a copy of it with other words, by who
+-- may continue the session, could get an answer that was meant for the real one.
+ALTER TABLE questions ADD COLUMN asker TEXT COLLATE "C" NOT NULL DEFAULT current_user;
+DROP POLICY readable ON questions;
+DROP POLICY writable ON questions;
+CREATE POLICY own ON questions USING (asker = current_user) WITH CHECK (asker = current_user);
+CREATE POLICY of_own_turns ON questions AS RESTRICTIVE FOR INSERT WITH CHECK (EXISTS (
+    SELECT 1 FROM sessions WHERE key = session AND (owner = current_user OR share = 'continue')));
+
+-- A request is seen by its sender and by those who may run the turn. It is carried out for its sender's own processes
+-- alone; others who run the turn can refuse it, in their own name.
+ALTER TABLE controls ADD COLUMN taker TEXT COLLATE "C";
+DROP POLICY readable ON controls;
+DROP POLICY writable ON controls;
+DROP POLICY signed ON controls;
+CREATE POLICY sent ON controls FOR SELECT USING (sender = current_user);
+CREATE POLICY takeable ON controls FOR SELECT USING (EXISTS (
+    SELECT 1 FROM sessions WHERE key = session AND (owner = current_user OR share = 'continue')));
+CREATE POLICY taking ON controls FOR UPDATE USING (sender = current_user OR EXISTS (
+    SELECT 1 FROM sessions WHERE key = session AND (owner = current_user OR share = 'continue')));
+CREATE POLICY signed ON controls FOR INSERT WITH CHECK (
+    sender = current_user AND taken = 0 AND reply IS NULL AND taker IS NULL
+    AND EXISTS (SELECT 1 FROM sessions WHERE key = session AND (owner = current_user OR share = 'continue')));
+CREATE POLICY withdrawing ON controls FOR DELETE USING (sender = current_user);
+CREATE OR REPLACE FUNCTION keep_control() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (NEW.sender, NEW.kind, NEW.body, NEW.session, NEW.id, NEW.place) IS DISTINCT FROM
+       (OLD.sender, OLD.kind, OLD.body, OLD.session, OLD.id, OLD.place)
+       OR (NEW.taker IS DISTINCT FROM OLD.taker) OR (OLD.taker <> current_user) THEN
+        RAISE insufficient_privilege USING MESSAGE = 'a request cannot be changed';
+    END IF;
+    NEW.taken := 1;
+    NEW.taker := current_user;
+    IF NEW.sender <> current_user THEN
+        NEW.reply := json_build_object('error', json_build_object('type', 'NotTrusted', 'message',
+            'The turn runs for another user of the database, ' || current_user
+            || ', who alone can answer, steer and stop it.', 'remedy', '', 'field', ''));
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- What others have left in a session goes with it. Functions with the rights of the owner of the tables name their
+-- schema before the temporary tables of the caller, which could stand in for ours.
+CREATE FUNCTION forget_controls() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    DELETE FROM questions WHERE session = OLD.key;
+    DELETE FROM controls WHERE session = OLD.key;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER forget_controls AFTER DELETE ON sessions FOR EACH ROW EXECUTE FUNCTION forget_controls();
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION delete_unused_blobs(text[]) SET search_path = %I, pg_temp', current_schema());
+    EXECUTE format('ALTER FUNCTION forget_controls() SET search_path = %I, pg_temp', current_schema());
+END $$;
+REVOKE EXECUTE ON FUNCTION forget_controls() FROM PUBLIC; -- for no table of the caller's
+
+-- The id of a task's session is in paths, in arguments and in the names of git's references on the worker.
+ALTER TABLE jobs ADD CONSTRAINT plain_session CHECK (session ~ '^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$') NOT VALID;
+"""
+
+MIGRATIONS: Final[tuple[str, ...]] = (_V1, _V2, _V3, _V4, _V5)
 """MIGRATIONS[v] is the SQL from version v to v + 1. Version 0 is a database without our tables."""
 
 VERSION: Final = len(MIGRATIONS)

@@ -53,9 +53,9 @@ class ControlTables:
 
     def put_question(self, session_id: str, question_id: str, body: Mapping[str, Any]) -> None:
         self._db.execute(
-            "INSERT INTO questions (id, session, body) VALUES (?, ?, ?)",
+            "INSERT INTO questions (id, session, body) VALUES (?, ?, ?) RETURNING place",
             (question_id, self._key_of(session_id), _json(body)),
-        )
+        ).fetchone()  # an error belongs to this job, not to the commit of its batch
         self._touch(session_id)
 
     def resolve_question(self, session_id: str, question_id: str, resolution: Mapping[str, Any]) -> None:
@@ -79,9 +79,9 @@ class ControlTables:
 
     def send(self, session_id: str, request: ControlRequest) -> None:
         self._db.execute(
-            "INSERT INTO controls (id, session, kind, body) VALUES (?, ?, ?, ?)",
+            "INSERT INTO controls (id, session, kind, body) VALUES (?, ?, ?, ?) RETURNING place",
             (request.id, self._key_of(session_id), request.kind, _json(request.body)),
-        )
+        ).fetchone()  # an error belongs to this job, not to the commit of its batch
         self._touch(session_id)
 
     def has_requests(self, session_id: str) -> bool:

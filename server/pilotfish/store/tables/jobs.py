@@ -45,7 +45,8 @@ class Jobs:
         """Add a job, or replace the session's finished one."""
         self._db.execute("DELETE FROM jobs WHERE session = ?", (row.session,))
         marks = ", ".join("?" * len(row))
-        self._db.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES ({marks})", row)  # noqa: S608 -- SQL of our own
+        added = self._db.execute(f"INSERT INTO jobs ({_COLUMNS}) VALUES ({marks}) RETURNING session", row)  # noqa: S608 -- SQL of our own
+        added.fetchone()  # an error belongs to this job, not to the commit of its batch
 
     def get(self, session_id: str) -> JobRow | None:
         return self.of([session_id]).get(session_id)

@@ -306,6 +306,8 @@ class Tables(ReportsChanges, ABC):
 
     def with_open_turn(self, session_ids: Sequence[str]) -> set[str]:
         """Those sessions whose last turn has not ended: it runs, or its process has died."""
+        if not session_ids:
+            return set()
         marks = ", ".join("?" * len(session_ids))
         rows = self.db.execute(
             f"SELECT id FROM sessions WHERE id IN ({marks}) AND EXISTS (SELECT 1 FROM chunks WHERE session = key)",  # noqa: S608 -- marks only
