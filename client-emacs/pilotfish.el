@@ -809,14 +809,21 @@ Reads from a timer: a process filter must not wait for the user."
                                                    (plist-get result :models))
                                            (lambda (id) (pilotfish--configure `(:model ,id)))))))
 
+(defun pilotfish--relative-path (file)
+  "The path of FILE, which has a :uri, below the workspace folder."
+  (file-relative-name (pilotfish--path (plist-get file :uri)) pilotfish--root))
+
 (defun pilotfish-undo ()
   "Put back the files the last turn changed."
   (interactive)
   (pilotfish--request "session/undo" `(:sessionId ,(plist-get pilotfish--session :id))
                       (lambda (result)
-                        (pilotfish--note "info" (concat "Undone: "
-                                                        (mapconcat (lambda (file) (pilotfish--path (plist-get file :uri)))
-                                                                   (plist-get result :changes) ", "))))))
+                        (when-let* ((undone (append (plist-get result :changes) nil)))
+                          (pilotfish--note "info" (concat "Undone: " (mapconcat #'pilotfish--relative-path undone ", "))))
+                        (seq-doseq (refused (plist-get result :refused))
+                          (pilotfish--note "warning" (format "Not undone: %s: %s" (pilotfish--relative-path refused)
+                                                             (plist-get refused :reason))))
+                        (pilotfish--refresh-review))))
 
 ;;;; Review: what the agent changed and nobody has kept yet
 
@@ -1026,7 +1033,7 @@ undoes it and makes it again."
 (defun pilotfish--diff (file)
   "A unified diff of FILE of a preview."
   (let ((before (make-temp-file "pilotfish-before")) (after (make-temp-file "pilotfish-after"))
-        (name (file-relative-name (pilotfish--path (plist-get file :uri)) pilotfish--root)))
+        (name (pilotfish--relative-path file)))
     (unwind-protect
         (let ((coding-system-for-write 'utf-8-unix) (coding-system-for-read 'utf-8-unix))
           (write-region (or (plist-get file :before) "") nil before nil 'silent)

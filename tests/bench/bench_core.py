@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import orjson
 from tests.bench.figures import Table
 
+from pilotfish.conversation.answer_text.text_calls import find_calls
 from pilotfish.conversation.calls import CallStatus, CanonicalToolCall
 from pilotfish.conversation.history.call_ids import with_plain_ids
 from pilotfish.conversation.history.sanitizer import (
@@ -45,7 +46,6 @@ from pilotfish.conversation.messages import (
 )
 from pilotfish.conversation.model_history import get_messages_for_llm, transcript
 from pilotfish.conversation.records import MessageRecord, Record, ToolCallRecord, record_from_json, record_to_json
-from pilotfish.conversation.text_calls import find_calls
 
 SIZES = (10_000, 20_000)
 LINEAR = 3  # what twice the messages may cost: caches of the processor make it a little more than 2

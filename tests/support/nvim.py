@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 EDITORS = ROOT / ".e2e" / "editors"
 """where `make e2e-editors` installs what the system does not have"""
 BRIDGE = ROOT / "tests" / "e2e" / "nvim_bridge.lua"
-SECONDS = 45.0
+SECONDS = 90.0
 """until something is taken as not coming"""
 
 

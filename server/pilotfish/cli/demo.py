@@ -22,7 +22,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from pilotfish import __version__
-from pilotfish.cli.keyboard import Lines
+from pilotfish.cli.terminal.keyboard import Lines
 from pilotfish.engine.model.guide.sample import PROMPT, sample_workspace
 from pilotfish.text.display_safe import display_safe
 from pilotfish.workspace.edits.hunks import unified_diff

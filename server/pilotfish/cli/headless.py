@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilotfish.cli.frontend import TerminalFrontend
+from pilotfish.cli.terminal.frontend import TerminalFrontend
 from pilotfish.config.settings import load_user
 from pilotfish.conversation.records import StopReason
 from pilotfish.engine.commands import (

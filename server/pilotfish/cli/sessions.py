@@ -14,8 +14,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from pilotfish.cli.frontend import TerminalFrontend
 from pilotfish.cli.headless import find_session
+from pilotfish.cli.terminal.frontend import TerminalFrontend
 from pilotfish.config.settings import load_user
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Background

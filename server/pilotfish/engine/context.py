@@ -27,7 +27,7 @@ from pilotfish.engine.mcp.servers import Servers
 from pilotfish.engine.model.catalog.providers import name_of_key, split
 from pilotfish.engine.model.editor.editor_models import EditorModels
 from pilotfish.engine.model.tracing import set_tracing
-from pilotfish.engine.pending_approvals import PendingApprovals
+from pilotfish.engine.questions.pending_approvals import PendingApprovals
 from pilotfish.errors import TurnError
 from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import Catalog, SessionRow

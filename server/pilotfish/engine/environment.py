@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pilotfish.conversation.messages import as_news
-from pilotfish.engine.prompt import line_bounds, shown, without_tags
+from pilotfish.engine.prompting.prompt import line_bounds, shown, without_tags
 from pilotfish.errors import PilotfishError
 from pilotfish.policy.secrets import mask
 from pilotfish.text.display_safe import one_line

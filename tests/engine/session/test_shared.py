@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 from pilotfish.conversation.records import ChunkRecord, TurnEndRecord
 from pilotfish.engine.engine import Engine
-from pilotfish.engine.question_json import to_json
+from pilotfish.engine.questions.question_json import to_json
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.editor import NoEditor
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from pilotfish.engine.extensions.guarded_files import GuardedFiles
-from pilotfish.engine.prompt import without_tags
+from pilotfish.engine.prompting.prompt import without_tags
 from pilotfish.text.front_matter import split_front_matter
 from pilotfish.workspace.sandbox.readonly_sandbox import PUBLISHED
 from pilotfish.workspace.workspace import Workspace

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pilotfish.config.settings import WORKSPACE_MEMORY, memory_path
 from pilotfish.engine.extensions.guarded_files import GuardedFiles
-from pilotfish.engine.prompt import without_tags
+from pilotfish.engine.prompting.prompt import without_tags
 from pilotfish.workspace.workspace import Workspace
 
 

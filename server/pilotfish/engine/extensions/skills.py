@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pilotfish.config.settings import config_path
 from pilotfish.engine.extensions.guarded_files import GuardedFiles
-from pilotfish.engine.prompt import without_tags
+from pilotfish.engine.prompting.prompt import without_tags
 from pilotfish.errors import ToolError
 from pilotfish.text.display_safe import one_line
 from pilotfish.text.front_matter import split_front_matter

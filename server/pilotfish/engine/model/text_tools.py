@@ -1,7 +1,7 @@
 """Lets a model that cannot call tools write its calls as text.
 
 The tools are described in the instructions; earlier calls and their results are sent as text. The loop of a turn finds
-the calls in the response (`conversation/text_calls.py`), as it does for every model.
+the calls in the response (`conversation/answer_text/text_calls.py`), as it does for every model.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pilotfish.conversation.records import FileChangeRecord, TurnStartRecord
-from pilotfish.engine.prompt import plain_text
+from pilotfish.engine.prompting.prompt import plain_text
 from pilotfish.engine.session.undo import file_change, file_path
 from pilotfish.store.ledger import Ledger
 from pilotfish.workspace.edits.changes import FileChange

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pilotfish.engine.frontend import Answer
-from pilotfish.engine.question_json import from_json, to_json
+from pilotfish.engine.questions.question_json import from_json, to_json
 from pilotfish.engine.session.turn_control import ControlledSession
 from pilotfish.errors import BadRequest, NotTrusted, PilotfishError, SessionBusy, StorageError, TurnError, UnknownCall
 from pilotfish.store.controls import ControlRequest

@@ -14,8 +14,8 @@ from pilotfish.conversation.provenance import Source
 from pilotfish.conversation.records import SteerRecord, ToolCallRecord, TurnStartRecord
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.mcp.offers import read_resource
-from pilotfish.engine.prompt import MentionedText
-from pilotfish.engine.special_mentions import TERMINAL
+from pilotfish.engine.prompting.prompt import MentionedText
+from pilotfish.engine.prompting.special_mentions import TERMINAL
 from pilotfish.engine.turn.calls.facts import collect
 from pilotfish.errors import Refused, UnknownSession
 from pilotfish.policy import hosts

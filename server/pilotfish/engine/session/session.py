@@ -20,8 +20,8 @@ from pilotfish.engine.extensions.hooks import Hooks
 from pilotfish.engine.frontend import Outcome
 from pilotfish.engine.mcp.config import ServerDefinition
 from pilotfish.engine.mcp.servers import Servers
-from pilotfish.engine.named_files import NamedFiles, named_files
-from pilotfish.engine.prompt import MentionedText, PreparedPrompt, plain_text, prepare
+from pilotfish.engine.prompting.named_files import NamedFiles, named_files
+from pilotfish.engine.prompting.prompt import MentionedText, PreparedPrompt, plain_text, prepare
 from pilotfish.engine.session.briefing import Briefing
 from pilotfish.engine.session.mentioned_text import read_mention
 from pilotfish.engine.session.prompt_queue import WITHDRAWN, PromptQueue, WaitingPrompt, WhenBusy

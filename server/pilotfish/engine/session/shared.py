@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pilotfish.engine.frontend import Answer, Question, UserQuestion
-from pilotfish.engine.question_json import from_json, to_json
+from pilotfish.engine.questions.question_json import from_json, to_json
 from pilotfish.engine.session.control_requests import ControlHandler, raise_error
 from pilotfish.engine.session.turn_control import ControlledSession
 from pilotfish.errors import PilotfishError, SessionBusy, UnknownSession

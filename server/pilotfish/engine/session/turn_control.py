@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pilotfish.conversation.records import Receipt
 from pilotfish.engine.context import EngineContext
 from pilotfish.engine.frontend import Outcome
-from pilotfish.engine.question_json import from_json
+from pilotfish.engine.questions.question_json import from_json
 from pilotfish.engine.session.prompt_queue import PromptQueue, WaitingPrompt, WhenBusy
 from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.errors import UnknownCall

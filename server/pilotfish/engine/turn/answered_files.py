@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from pilotfish.conversation.file_blocks import file_blocks
-from pilotfish.conversation.text_calls import TextCall
+from pilotfish.conversation.answer_text.file_blocks import file_blocks
+from pilotfish.conversation.answer_text.text_calls import TextCall
 from pilotfish.errors import PilotfishError
 from pilotfish.workspace.code_placement import is_new_version, place_code, with_new_definitions
 from pilotfish.workspace.files.encoding import unify

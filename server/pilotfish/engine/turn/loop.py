@@ -32,12 +32,12 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 
+from pilotfish.conversation.answer_text.text_calls import TextCall, find_calls, without_calls
 from pilotfish.conversation.records import AgentState, StateRecord, StopReason
-from pilotfish.conversation.text_calls import TextCall, find_calls, without_calls
 from pilotfish.engine.model.request_settings import session_settings
 from pilotfish.engine.model.resolve import broke_off, failure
 from pilotfish.engine.model.text_tools import writes_calls_as_text
-from pilotfish.engine.named_files import named_files
+from pilotfish.engine.prompting.named_files import named_files
 from pilotfish.engine.turn.agent import AgentDeps, main_agent, tool_tokens
 from pilotfish.engine.turn.answered_files import answered_files
 from pilotfish.engine.turn.calls.tool_runner import ToolRunner

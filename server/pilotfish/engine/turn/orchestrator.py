@@ -28,7 +28,7 @@ from pilotfish.engine.frontend import Outcome
 from pilotfish.engine.model.failures.errors import ToolsRefused
 from pilotfish.engine.model.failures.retry import Retries
 from pilotfish.engine.model.resolve import failure
-from pilotfish.engine.prompt import PreparedPrompt, plain_text
+from pilotfish.engine.prompting.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.turn.calls.tool_runner import STOPPED, ToolRunner
 from pilotfish.engine.turn.context import TurnContext
 from pilotfish.engine.turn.loop import ContextFull, Loop

@@ -25,7 +25,7 @@ from pilotfish.conversation.records import (
     PlanRecord,
 )
 from pilotfish.engine.model.adapter import find_dangling_tool_calls, get_content, to_canonical
-from pilotfish.engine.prompt import PreparedPrompt, plain_text
+from pilotfish.engine.prompting.prompt import PreparedPrompt, plain_text
 from pilotfish.engine.turn.history.request_history import Size
 from pilotfish.engine.turn.recovery import partial_messages
 from pilotfish.engine.turn.response_stream import ResponseStream

@@ -25,12 +25,12 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
+from pilotfish.conversation.answer_text.text_call_hold import TextCallHold
+from pilotfish.conversation.answer_text.text_calls import find_calls
 from pilotfish.conversation.history.sanitizer import sendable_name
 from pilotfish.conversation.message_parser import fit
 from pilotfish.conversation.messages import CanonicalToolCall, normalise_args
 from pilotfish.conversation.records import ChunkRecord, ToolCallRecord
-from pilotfish.conversation.text_call_hold import TextCallHold
-from pilotfish.conversation.text_calls import find_calls
 from pilotfish.engine.turn.services import Ports
 from pilotfish.tools import BY_NAME
 from pilotfish.tools.incoming.calls import own_name, read_call

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Container
 from dataclasses import dataclass
 
-from pilotfish.engine.prompt import MAX_RESOURCE_CHARS
+from pilotfish.engine.prompting.prompt import MAX_RESOURCE_CHARS
+from pilotfish.engine.prompting.special_mentions import SPECIAL, folder_text
 from pilotfish.engine.session.mentioned_text import MAX_TRANSCRIPT, SESSION_PREFIX
-from pilotfish.engine.special_mentions import SPECIAL, folder_text
 from pilotfish.errors import PilotfishError
 from pilotfish.protocol import wire
 from pilotfish.text.mention_syntax import Mention, is_url, mention_spans

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from pilotfish.engine.frontend import Session
 from pilotfish.engine.mcp.offers import OfferedResource
-from pilotfish.engine.special_mentions import BRANCH, CHANGES, PROBLEMS, SPECIAL, TERMINAL
+from pilotfish.engine.prompting.special_mentions import BRANCH, CHANGES, PROBLEMS, SPECIAL, TERMINAL
 from pilotfish.lsp.connection.json_values import as_object, as_objects
 from pilotfish.lsp.editor.documents import Documents
 from pilotfish.lsp.editor.lsp_editor import LspEditor

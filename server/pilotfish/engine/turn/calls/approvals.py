@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from pilotfish.conversation.messages import CallApproval, CallStatus, CanonicalToolCall
 from pilotfish.engine.frontend import Answer, Question
-from pilotfish.engine.pending_approvals import options
+from pilotfish.engine.questions.pending_approvals import options
 from pilotfish.engine.turn.calls.facts import collect, fact_of
 from pilotfish.engine.turn.calls.order import QuestionOrder
 from pilotfish.engine.turn.context import TurnContext

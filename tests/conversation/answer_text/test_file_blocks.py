@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilotfish.conversation.file_blocks import file_blocks
+from pilotfish.conversation.answer_text.file_blocks import file_blocks
 
 
 def found(text: str) -> list[tuple[str | None, str]]:

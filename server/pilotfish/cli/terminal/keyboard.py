@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from pilotfish.cli.terminal_mode import drop_typed
+from pilotfish.cli.terminal.terminal_mode import drop_typed
 
 SAME_PROMPT = 0.05
 """seconds in which further lines belong to the same prompt"""

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import asdict, dataclass, replace
 
 from pilotfish.engine.frontend import Answer, Frontend, Option, OptionId, Question, UserQuestion
-from pilotfish.engine.question_json import to_json
+from pilotfish.engine.questions.question_json import to_json
 from pilotfish.policy.rule_suggestions import describe, refusing_rule, suggest_rule
 from pilotfish.policy.rules import CallFacts, Rule
 from pilotfish.store.controls import Controls

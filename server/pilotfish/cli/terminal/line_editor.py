@@ -23,7 +23,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.styles import Style
 
-from pilotfish.cli.terminal_mode import TerminalMode, drop_typed
+from pilotfish.cli.terminal.terminal_mode import TerminalMode, drop_typed
 from pilotfish.text.display_safe import display_safe
 from pilotfish.text.mention_syntax import written
 from pilotfish.workspace.search.file_index import FileIndex

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from pilotfish.cli.keyboard import Spinner
-from pilotfish.cli.markdown import MarkdownStream
+from pilotfish.cli.terminal.keyboard import Spinner
+from pilotfish.cli.terminal.markdown import MarkdownStream
 from pilotfish.conversation.messages import CallStatus, CanonicalToolCall
 from pilotfish.conversation.records import (
     ChunkRecord,

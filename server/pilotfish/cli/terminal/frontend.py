@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from pilotfish.cli.keyboard import Lines
-from pilotfish.cli.screen import Screen
+from pilotfish.cli.terminal.keyboard import Lines
+from pilotfish.cli.terminal.screen import Screen
 from pilotfish.conversation.records import UsageRecord
 from pilotfish.engine.engine import Engine
 from pilotfish.engine.frontend import Answer, OptionId, Question, SessionUpdate
@@ -28,7 +28,7 @@ from pilotfish.workspace.edits.hunks import unified_diff
 from pilotfish.workspace.search.file_index import FileIndex
 
 if TYPE_CHECKING:
-    from pilotfish.cli.line_editor import LineEditor
+    from pilotfish.cli.terminal.line_editor import LineEditor
 
 KEYS: Mapping[str, OptionId] = {
     "y": "allow_once",
@@ -92,7 +92,7 @@ class TerminalFrontend:
 
     def _line_editor(self) -> LineEditor:
         if self._editor is None:
-            from pilotfish.cli.line_editor import LineEditor
+            from pilotfish.cli.terminal.line_editor import LineEditor
 
             self._editor = LineEditor(self._history, FileIndex([self._folder]))
         return self._editor

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tests.support.terminal import ESCAPES
 
-from pilotfish.cli.markdown import MarkdownStream, finished_blocks, last_lines
-from pilotfish.cli.screen import Screen
+from pilotfish.cli.terminal.markdown import MarkdownStream, finished_blocks, last_lines
+from pilotfish.cli.terminal.screen import Screen
 from pilotfish.conversation.records import NoticeRecord
 
 ANSWER = """# Title

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.tries import tries
 
-from pilotfish.conversation.text_call_hold import TextCallHold
-from pilotfish.conversation.text_calls import TextCall, find_calls, without_calls
+from pilotfish.conversation.answer_text.text_call_hold import TextCallHold
+from pilotfish.conversation.answer_text.text_calls import TextCall, find_calls, without_calls
 
 
 def read_fits(args: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pilotfish.conversation.provenance import Source
 from pilotfish.conversation.records import Attachment, OutsideAttachment
-from pilotfish.engine.special_mentions import SPECIAL, TERMINAL, folder_text, special_text
+from pilotfish.engine.prompting.special_mentions import SPECIAL, TERMINAL, folder_text, special_text
 from pilotfish.errors import BadRequest, PilotfishError, Refused
 from pilotfish.policy.taint import attached_from
 from pilotfish.text.mention_syntax import Mention, is_url, mentions

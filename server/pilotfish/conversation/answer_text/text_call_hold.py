@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from pilotfish.conversation.text_calls import ARGS_KEYS, CALL_FENCES, LISTS, NAME_KEYS, WRAPPERS
+from pilotfish.conversation.answer_text.text_calls import ARGS_KEYS, CALL_FENCES, LISTS, NAME_KEYS, WRAPPERS
 
 MAX_HELD = 100_000  # characters; a longer text is shown whatever it is
 

@@ -1,0 +1,1 @@
+"""The agent at a terminal: keys, lines, Markdown, questions."""

@@ -1,0 +1,1 @@
+"""What a prompt brings along: its blocks, mentions, and files that it names."""

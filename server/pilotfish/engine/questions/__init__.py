@@ -1,0 +1,1 @@
+"""Questions that wait for the user, in this process and for others."""
