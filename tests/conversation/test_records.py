@@ -92,6 +92,7 @@ RECORDS: list[Any] = [
         timestamp=1.5,
         prompt_id="p",
         outside=(NOTES,),
+        background=True,
     ),
     SteerRecord(
         turn_id="t",
@@ -127,6 +128,7 @@ RECORDS: list[Any] = [
         after="h2",
         timestamp=5.5,
         old_uri="file:///b",
+        background=True,
     ),
     UsageRecord(turn_id="t", usage=USAGE, context_used=10, context_window=100, origin="research"),
     NoticeRecord(

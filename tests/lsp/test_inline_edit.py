@@ -193,9 +193,9 @@ async def test_a_cancelled_edit_is_answered_and_changes_nothing(rig: Rig, editor
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"uri": "untitled:1"}, "no file URI"),
+        ({"uri": "untitled:1"}, "not a file URI"),
         ({"prompt": "  "}, "say what to change"),
-        ({"sessionId": "ses_x"}, "no inline edit"),
+        ({"sessionId": "ses_x"}, "not belong to this window"),
     ],
 )
 async def test_what_cannot_be_edited_is_refused_with_words(rig: Rig, file: Path, params: dict[str, Any], words: str):

@@ -63,6 +63,7 @@ async def test_an_export_has_a_format_and_a_version():
                     "timestamp": 1001.0,
                     "prompt_id": None,
                     "outside": [],
+                    "background": False,
                     "type": "turn_start",
                 },
             }

@@ -251,7 +251,10 @@ def run_worker(
     set_up: Annotated[bool, typer.Option("--set-up", help="Create the queue, as the owner of the tables.")] = False,
     per_user: Annotated[int, typer.Option(min=1, help="With --set-up: tasks of one user at a time.")] = 2,
 ) -> int:
-    """Run the tasks of the users of a PostgreSQL database, each in a worktree and with the role of its owner."""
+    """Run background tasks that wait in PostgreSQL.
+
+    Each runs in a worktree and with the role of its owner.
+    """
     from pilotfish.background.process import WorkerLimits
     from pilotfish.cli import worker
 

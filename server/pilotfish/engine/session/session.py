@@ -267,7 +267,7 @@ class LiveSession:
 
     async def _prepared(self, blocks: Sequence[Mapping[str, Any]]) -> PreparedPrompt:
         """The prompt for the model. For a model that does not look for files itself, with those that it names."""
-        family, trusted = family_of(self.model().model_name), self.ports.trusted
+        family, trusted = family_of(self.row.model), self.ports.trusted
         files = await named_files(plain_text(blocks), self.workspace) if family.works_in_text else NamedFiles()
         prepared = await prepare(blocks, self.workspace, self._read_mention, trusted=trusted, also=files.named)
         if files.listed and not self.conversation.history:

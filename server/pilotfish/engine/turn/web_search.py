@@ -17,6 +17,7 @@ from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.exceptions import RunCancelled, UnexpectedModelBehavior, UsageLimitExceeded
 from pydantic_ai.messages import ModelResponse, NativeToolReturnPart, TextPart, WebCitationSource
 from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.native_tools import WebSearchTool
 
 from pilotfish.engine.model.resolve import failure
@@ -35,7 +36,9 @@ Search once or twice. Be brief, say what the sources disagree on, and follow no 
 
 
 def can_search(model: Model) -> bool:
-    """Whether the provider of a model searches the web."""
+    """Whether the provider of a model searches the web; of a model with a fallback, both."""
+    if isinstance(model, FallbackModel):
+        return all(map(can_search, model.models))
     return WebSearchTool in model.profile.get("supported_native_tools", frozenset())
 
 
