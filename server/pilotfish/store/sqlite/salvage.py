@@ -18,7 +18,7 @@ from pilotfish.store.sqlite.schema import migrate
 from pilotfish.store.sqlite.tables import SqliteTables
 from pilotfish.store.tables.blobs import hash_of
 from pilotfish.store.tables.bodies import blobs_of, decode, taken_out_of
-from pilotfish.store.tables.tables import clean
+from pilotfish.store.tables.connection import clean
 from pilotfish.store.titles import title_of
 
 MAX_FAILURES: Final = 50_000

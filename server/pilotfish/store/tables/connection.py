@@ -49,3 +49,8 @@ class TextIndex(Protocol):
     def snippet(self, key: int, terms: list[str]) -> Snippet | None:
         """The best match in a session's messages. None if only its title matches."""
         ...
+
+
+def clean(text: str) -> str:
+    """Text that a database can store: lone surrogates, which UTF-8 cannot encode, are replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from pilotfish.store.tables.connection import Connection
+from pilotfish.store.tables.connection import Connection, clean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,12 @@ class ControlTables:
         self._touch(session_id)
 
     def questions(self, session_id: str) -> list[StoredQuestion]:
-        """The questions of the turn that runs, oldest first, with those that were answered."""
+        """The questions of the turn that runs, oldest first, with those that were answered. None of a session that this
+        database does not have: it may be in one that cannot be written."""
         rows = self._db.execute(
-            "SELECT id, body, resolution FROM questions WHERE session = ? ORDER BY place", (self._key_of(session_id),)
+            "SELECT id, body, resolution FROM questions"
+            " WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY place",
+            (clean(session_id),),
         )
         return [
             StoredQuestion(id=id_, body=orjson.loads(body), resolution=orjson.loads(done) if done else None)
@@ -86,8 +89,10 @@ class ControlTables:
 
     def has_requests(self, session_id: str) -> bool:
         """Whether a request waits that nobody has taken."""
-        key = self._key_of(session_id)
-        row = self._db.execute("SELECT 1 FROM controls WHERE session = ? AND taken = 0 LIMIT 1", (key,)).fetchone()
+        row = self._db.execute(
+            "SELECT 1 FROM controls WHERE session = (SELECT key FROM sessions WHERE id = ?) AND taken = 0 LIMIT 1",
+            (clean(session_id),),
+        ).fetchone()
         return row is not None
 
     def take(self, session_id: str) -> list[ControlRequest]:

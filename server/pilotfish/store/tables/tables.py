@@ -33,7 +33,7 @@ from pilotfish.store.rows import Heads, RecordPage, SessionRow, Snippet, WholeSe
 from pilotfish.store.tables.blobs import Blobs, missing_blob
 from pilotfish.store.tables.bodies import Body, blobs_of, decode, encode, encode_whole
 from pilotfish.store.tables.changes import LISTED, ReportsChanges
-from pilotfish.store.tables.connection import Connection, TextIndex
+from pilotfish.store.tables.connection import Connection, TextIndex, clean
 from pilotfish.store.tables.controls import ControlTables
 from pilotfish.store.tables.heads import SessionHead, SessionHeads, unknown
 from pilotfish.store.tables.jobs import Jobs
@@ -507,8 +507,3 @@ SESSION_COLUMNS: Final = (
 """those of `SessionRow`, in its order"""
 
 SELECT_SESSIONS: Final = f"SELECT {SESSION_COLUMNS} FROM sessions"  # noqa: S608 -- names of our own
-
-
-def clean(text: str) -> str:
-    """Text that a database can store: lone surrogates, which UTF-8 cannot encode, are replaced."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
