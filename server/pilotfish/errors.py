@@ -9,6 +9,7 @@ PilotfishError
 │   ├── BadRequest     a parameter is wrong; it names the field
 │   ├── UnknownSession
 │   ├── SessionBusy    a turn is running here, or another process holds the session
+│   │   └── TaskInBackground   a task in the background has not ended, or its changes were not taken over
 │   ├── NotTrusted
 │   ├── UnknownCall    an unknown call, prompt, question or item
 │   └── GitError       git refused; the message says what it said
@@ -95,6 +96,10 @@ class UnknownSession(RequestError):
 
 class SessionBusy(RequestError):
     """A turn is running in this session, or another process holds it."""
+
+
+class TaskInBackground(SessionBusy):
+    """The session belongs to a task in the background: it has not ended, or its changes were not taken over."""
 
 
 class NotTrusted(RequestError):

@@ -30,7 +30,7 @@ from pilotfish.engine.session.session_history import SessionHistory
 from pilotfish.engine.session.shared import SharedSession
 from pilotfish.engine.session.turn_control import TurnControl
 from pilotfish.engine.session.turn_services import TurnServices
-from pilotfish.errors import PilotfishError, SessionBusy, StorageError
+from pilotfish.errors import PilotfishError, SessionBusy, StorageError, TaskInBackground
 from pilotfish.policy.rules import Rule
 from pilotfish.store.catalog import SessionRow
 from pilotfish.store.tables.jobs import UNFINISHED
@@ -392,6 +392,8 @@ class LiveSession:
         while True:
             try:
                 return await self._run_here(waiting)
+            except TaskInBackground:
+                raise
             except SessionBusy:
                 # Another process has begun a turn, and this one does not know it yet.
                 if waiting.resumes is not None or self.holds_lease:
@@ -455,10 +457,10 @@ class LiveSession:
             return outcome
 
     async def _must_be_here(self) -> None:
-        """Raise SessionBusy while the turns of this session belong into the worktree of a background task."""
+        """Raise TaskInBackground while the turns of this session belong into the worktree of a background task."""
         job = None if self.engine.copy is not None else await self.engine.job_of(self.row.id)
         if job is not None and (job.state in UNFINISHED or (job.state == "done" and job.result)):
-            raise SessionBusy(
+            raise TaskInBackground(
                 "The task in the background has not ended. Stop it first."
                 if job.state in UNFINISHED
                 else "Take over the changes of the task first, or discard them: the next turn builds on them."
