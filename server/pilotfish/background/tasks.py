@@ -85,12 +85,13 @@ class BackgroundTasks:
     async def resume(self, session_id: str) -> Session:
         """Continue a task whose process is gone, or that failed. Raises SessionBusy if it runs."""
         engine = self._engine
-        background = (await engine.look(session_id)).background
+        session = await engine.look(session_id)  # to open it would close the turn that is to go on
+        background = session.background
         if background is None or background.state in ("applied", "discarded"):
             raise BadRequest("sessionId: this session has no task in the background", field="sessionId")
         if background.state in ("running", "queued"):
             raise SessionBusy(f"The task runs: {background.place or 'it is about to start'}.")
-        _refuse_editors_model((await engine.session(session_id)).model, "sessionId")
+        _refuse_editors_model(session.model, "sessionId")
         job = await self._job(session_id)
         remote = JobSpec.model_validate_json(job.spec).remote
         queued = remote is not None and await engine.ledger.read(lambda tables: tables.has_workers())

@@ -235,6 +235,8 @@ class Player:
         method = message.get("method")
         if method is None:
             future = self.answers.pop(message["id"])
+            if future.done():
+                return  # Ctrl+C: nobody waits for the answer any more
             if "error" in message:
                 future.set_exception(DemoFailed(f"{message['error']['message']}"))
             else:

@@ -57,7 +57,7 @@ async def test_a_note_is_added_to_what_the_user_wrote_and_can_be_undone(tmp_path
         await turn.prompt("go")
         file = turn.root / ".pilotfish/memory.md"
         assert file.read_text() == "My notes\n- Tests run with `make test`.\n"
-        assert "has this note already" in json.dumps(turn.provider.requests[2].messages)
+        assert "already has this note" in json.dumps(turn.provider.requests[2].messages)
         await turn.engine.undo(turn.session_id)
         assert file.read_text() == "My notes"
 
