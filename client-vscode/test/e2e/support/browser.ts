@@ -205,14 +205,13 @@ export class Workbench {
       await this.page.keyboard.press('F1'); // lost while a view is loading
       try {
         await this.page.locator('.quick-input-widget input').first().fill(`>${name}`, { timeout: 5000 });
-        await row.waitFor({ timeout: 5000 });
-        break;
+        await row.click({ timeout: 5000 }); // a view that takes the focus closes the palette, also before a key
+        return;
       } catch (error) {
         if (attempt === 4) throw error;
         await this.page.keyboard.press('Escape');
       }
     }
-    await this.page.keyboard.press('Enter');
   }
 
   async openFile(name: string): Promise<void> {
