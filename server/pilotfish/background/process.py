@@ -166,7 +166,7 @@ async def _main(told: StartedWith) -> int:
         """The machine goes down: the next process continues the task."""
         leaving.append(loop.create_task(_leave(runner, running)))
 
-    with contextlib.suppress(NotImplementedError):  # Windows
+    with contextlib.suppress(NotImplementedError):  # Windows: its loop takes no signal handlers
         loop.add_signal_handler(signal.SIGTERM, leave)
     if told.worker is not None:
         threading.Thread(target=_until_end_of_input, args=(loop, leave), daemon=True).start()

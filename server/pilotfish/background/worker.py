@@ -152,7 +152,7 @@ async def work(settings: Settings, options: WorkerOptions) -> None:
             remedy="Run: pilotfish worker --set-up, as the owner of the tables.",
         )
     stopping = asyncio.Event()
-    with contextlib.suppress(NotImplementedError):  # Windows
+    with contextlib.suppress(NotImplementedError):  # Windows: its loop takes no signal handlers
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     processes: set[asyncio.subprocess.Process] = set()

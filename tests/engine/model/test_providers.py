@@ -278,7 +278,7 @@ async def test_a_busy_provider_is_named_on_every_try() -> None:
     async with serve(fails("overloaded"), say("one", end="drop")) as provider:
         settings = Settings(model="m", base_url=provider.openai_url)
         for expected in ("is overloaded", f"127.0.0.1:{provider.port}"):
-            with pytest.raises(Exception) as caught:  # noqa: PT011  # the library's
+            with pytest.raises(Exception) as caught:  # noqa: PT011 -- each library raises its own
                 await ask(resolve.resolve("m", settings, {}))
             assert expected in str(resolve.failure(caught.value))
 

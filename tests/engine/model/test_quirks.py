@@ -167,14 +167,14 @@ async def test_an_error_field_of_a_stream_is_the_provider_s_error(event: str) ->
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_an_error_with_status_200_keeps_the_status_it_names(status: int) -> None:
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the library's
+    with pytest.raises(Exception) as caught:  # noqa: PT011 -- each library raises its own
         await answer("chat", Reply(body=json.dumps({"error": {"code": status, "message": "busy"}})))
     assert resolve.failure(caught.value).kind == ("rate_limit" if status == 429 else "overloaded")
 
 
 async def test_an_error_with_status_200_keeps_the_status_that_azure_names() -> None:
     error = {"error": {"code": "content_filter", "status": 400, "message": "filtered by policy"}}
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # the library's
+    with pytest.raises(Exception) as caught:  # noqa: PT011 -- each library raises its own
         await answer("chat", Reply(body=json.dumps(error)))
     told = resolve.failure(caught.value)
     assert (told.retryable, "filtered by policy" in str(told)) == (False, True)

@@ -56,14 +56,14 @@ class Jobs:
         if not sessions:
             return {}
         marks = ", ".join("?" * len(sessions))
-        rows = self._db.execute(f"SELECT {_COLUMNS} FROM jobs WHERE session IN ({marks})", sessions)  # noqa: S608 -- likewise
+        rows = self._db.execute(f"SELECT {_COLUMNS} FROM jobs WHERE session IN ({marks})", sessions)  # noqa: S608 -- SQL of our own
         return {row[0]: JobRow._make(row) for row in rows}
 
     def in_state(self, states: Collection[JobState]) -> list[JobRow]:
         """The jobs in these states, oldest first."""
         marks = ", ".join("?" * len(states))
         rows = self._db.execute(
-            f"SELECT {_COLUMNS} FROM jobs WHERE state IN ({marks}) ORDER BY created_at, session",  # noqa: S608 -- likewise
+            f"SELECT {_COLUMNS} FROM jobs WHERE state IN ({marks}) ORDER BY created_at, session",  # noqa: S608 -- SQL of our own
             list(states),
         )
         return [JobRow._make(row) for row in rows]
@@ -81,7 +81,7 @@ class Jobs:
         """Set the state if it is one of `among`. Returns whether it was."""
         marks = ", ".join("?" * len(among))
         changed = self._db.execute(
-            "UPDATE jobs SET state = ?, updated_at = ?, note = coalesce(?, note), place = coalesce(?, place)"  # noqa: S608 -- likewise
+            "UPDATE jobs SET state = ?, updated_at = ?, note = coalesce(?, note), place = coalesce(?, place)"  # noqa: S608 -- SQL of our own
             f" WHERE session = ? AND state IN ({marks}) RETURNING session",
             (state, now, note, place, session_id, *among),
         )
